@@ -1,0 +1,1 @@
+"""jaxrl_reason: reinforcement learning of language-model reasoning, as compositions of small pure parts."""
