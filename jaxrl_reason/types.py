@@ -273,3 +273,17 @@ class Signal(NamedTuple):
   name: str
   compute: Callable[[Params, Params, Policy, Rollouts], Array]
   formula: str
+
+
+class Curriculum(NamedTuple):
+  """The prompts slot: which problems come next. The state is JSON-able and saved with the checkpoint.
+
+  `init(seed) → state`; `propose(state, task, count) → (state, problems)` gives exactly `count` train problems;
+  `observe(state, stats) → state` hears what the step measured, one entry per problem of the batch.
+  """
+
+  init: Callable[[int], dict[str, Any]]
+  propose: Callable[[dict[str, Any], Task, int], tuple[dict[str, Any], list[Problem]]]
+  observe: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
+  formula: str
+  source: str = "this project"
