@@ -258,7 +258,10 @@ def describe(config: ConfigDict, make_method: MakeMethod) -> str:
   return "\n".join(lines)
 
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "The method's config file.")
+# New fields are taken from the command line (a task has knobs of its own); `resolve` refuses what nobody reads.
+_CONFIG = config_flags.DEFINE_config_file(
+  "config", None, "The method's config file.", lock_config=False, accept_new_attributes=True
+)
 _WORKDIR = flags.DEFINE_string("workdir", None, "Where everything of this run is written.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the resolved method and stop.")
 
