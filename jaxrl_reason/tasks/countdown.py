@@ -1,4 +1,7 @@
-"""Countdown: reach a target with given numbers, each used once: `make 36 of 3 5 7=` → `5+7=12;3*12=36>3*(5+7)`."""
+"""Countdown: reach a target with given numbers, each used once.
+
+`make 36 of 3 5 7=` → `5+7=12;3*12=36>3*(5+7)`.
+"""
 
 from __future__ import annotations
 
@@ -88,5 +91,7 @@ def _join(left: _Part, operator: str, right: _Part) -> _Part | None:
 def _side(part: _Part, operator: str, is_right: bool) -> str:
   """The text of an operand, in parentheses where precedence asks for them."""
   weak = part.operator in ("+", "-") and operator in ("*", "/")
-  undone = is_right and ((operator == "-" and part.operator in ("+", "-")) or (operator == "/" and part.operator))
+  undone = is_right and (
+    (operator == "-" and part.operator in ("+", "-")) or (operator == "/" and part.operator)
+  )
   return f"({part.text})" if weak or undone else part.text

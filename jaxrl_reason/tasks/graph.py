@@ -48,7 +48,7 @@ class ShortestPath(_Graph):
     reached = layers(edges, start, goal)
     if goal not in reached[-1]:
       return None
-    return _problem("path", edges, start, goal, str(len(reached) - 1), reached)
+    return _problem("path", edges, start=start, goal=goal, answer=str(len(reached) - 1), reached=reached)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Connectivity(_Graph):
     reached = layers(edges, start, goal)
     if (goal in reached[-1]) != wanted:
       return None
-    return _problem("link", edges, start, goal, "yes" if wanted else "no", reached)
+    return _problem("link", edges, start=start, goal=goal, answer="yes" if wanted else "no", reached=reached)
 
 
 def layers(edges: list[str], start: str, goal: str) -> list[str]:
@@ -72,14 +72,18 @@ def layers(edges: list[str], start: str, goal: str) -> list[str]:
   reached = [start]
   while goal not in reached[-1]:
     seen = set("".join(reached))
-    ahead = {b for edge in edges for a, b in (edge, edge[::-1]) if a in reached[-1] and b not in seen}
+    ahead = {
+      b for edge in edges for a, b in (tuple(edge), tuple(edge[::-1])) if a in reached[-1] and b not in seen
+    }
     if not ahead:
       break
     reached.append("".join(sorted(ahead)))
   return reached
 
 
-def _problem(word: str, edges: list[str], start: str, goal: str, answer: str, reached: list[str]) -> Problem:
+def _problem(
+  word: str, edges: list[str], *, start: str, goal: str, answer: str, reached: list[str]
+) -> Problem:
   return Problem(
     id=0,
     prompt=f"{word} {' '.join(edges)};{start}{goal}=",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-_UNITS = (
+
+def _table(words: str) -> tuple[str, ...]:
+  return tuple(words.split())
+
+
+_UNITS = _table(
   "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
   "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+)
+_TENS = _table("twenty thirty forty fifty sixty seventy eighty ninety")
 
-_HINDI = """
+_HINDI = _table("""
 शून्य एक दो तीन चार पाँच छह सात आठ नौ
 दस ग्यारह बारह तेरह चौदह पंद्रह सोलह सत्रह अठारह उन्नीस
 बीस इक्कीस बाईस तेईस चौबीस पच्चीस छब्बीस सत्ताईस अट्ठाईस उनतीस
@@ -19,9 +24,9 @@ _HINDI = """
 सत्तर इकहत्तर बहत्तर तिहत्तर चौहत्तर पचहत्तर छिहत्तर सतहत्तर अठहत्तर उन्यासी
 अस्सी इक्यासी बयासी तिरासी चौरासी पचासी छियासी सत्तासी अट्ठासी नवासी
 नब्बे इक्यानवे बानवे तिरानवे चौरानवे पचानवे छियानवे सत्तानवे अट्ठानवे निन्यानवे
-""".split()
+""")
 
-_MARATHI = """
+_MARATHI = _table("""
 शून्य एक दोन तीन चार पाच सहा सात आठ नऊ
 दहा अकरा बारा तेरा चौदा पंधरा सोळा सतरा अठरा एकोणीस
 वीस एकवीस बावीस तेवीस चोवीस पंचवीस सव्वीस सत्तावीस अठ्ठावीस एकोणतीस
@@ -32,13 +37,13 @@ _MARATHI = """
 सत्तर एक्काहत्तर बाहत्तर त्र्याहत्तर चौऱ्याहत्तर पंच्याहत्तर शहात्तर सत्त्याहत्तर अठ्ठ्याहत्तर एकोणऐंशी
 ऐंशी एक्क्याऐंशी ब्याऐंशी त्र्याऐंशी चौऱ्याऐंशी पंच्याऐंशी शहाऐंशी सत्त्याऐंशी अठ्ठ्याऐंशी एकोणनव्वद
 नव्वद एक्क्याण्णव ब्याण्णव त्र्याण्णव चौऱ्याण्णव पंचाण्णव शहाण्णव सत्त्याण्णव अठ्ठ्याण्णव नव्व्याण्णव
-""".split()
+""")
 
 _ENGLISH = [
   _UNITS[n] if n < 20 else _TENS[n // 10 - 2] + (f"-{_UNITS[n % 10]}" if n % 10 else "") for n in range(100)
 ]
 
-NAMES: dict[str, tuple[str, ...]] = {"en": tuple(_ENGLISH), "hi": tuple(_HINDI), "mr": tuple(_MARATHI)}
+NAMES: dict[str, tuple[str, ...]] = {"en": tuple(_ENGLISH), "hi": _HINDI, "mr": _MARATHI}
 PLUS: dict[str, str] = {"en": "plus", "hi": "जमा", "mr": "अधिक"}
 MINUS: dict[str, str] = {"en": "minus", "hi": "घटा", "mr": "वजा"}
 START: dict[str, str] = {"en": "words", "hi": "शब्द", "mr": "शब्दांत"}

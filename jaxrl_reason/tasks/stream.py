@@ -51,8 +51,8 @@ class Stream:
       if problem is not None and split_of(f"{self.name}|{self.canonical(problem)}") == split:
         return dataclasses.replace(problem, id=content_id(f"{self.name}|{problem.prompt}"))
     raise ValueError(
-      f"{self!r} gave no problem for split {split!r} in {_ATTEMPTS} draws: its space of problems is too small "
-      f"or its knobs reject nearly every draw; allowed: knobs with more distinct problems"
+      f"{self!r} gave no problem for split {split!r} in {_ATTEMPTS} draws: its space of problems is too "
+      f"small or its knobs reject nearly every draw; allowed: knobs with more distinct problems"
     )
 
   def size(self, split: Split) -> int | None:

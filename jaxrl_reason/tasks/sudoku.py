@@ -70,9 +70,7 @@ def _candidates(grid: _Grid, cell: int) -> list[str]:
   seen = {
     grid[other]
     for other in range(16)
-    if other // 4 == row
-    or other % 4 == column
-    or (other // 8 == cell // 8 and other % 4 // 2 == column // 2)
+    if other // 4 == row or other % 4 == column or (other // 8 == cell // 8 and other % 4 // 2 == column // 2)
   }
   return [digit for digit in _DIGITS if digit not in seen]
 

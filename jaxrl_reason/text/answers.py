@@ -11,7 +11,9 @@ from fractions import Fraction
 
 MARKER = ">"  # the answer of every task of this project is what follows the last one
 
-_PHRASE = re.compile(r"(?:\bthe\s+(?:final\s+)?answer\s+is\b|\b(?:final\s+)?answer\s*:)[ \t]*:?", re.IGNORECASE)
+_PHRASE = re.compile(
+  r"(?:\bthe\s+(?:final\s+)?answer\s+is\b|\b(?:final\s+)?answer\s*:)[ \t]*:?", re.IGNORECASE
+)
 _BOXED = re.compile(r"\\boxed\s*\{")
 _TAG = re.compile(r"</?[A-Za-z_][A-Za-z0-9_]*>")
 _SENTENCE_END = re.compile(r"\.(?=\s|$)")
@@ -21,7 +23,7 @@ _LONGEST_NUMBER = 1000  # characters; longer digit strings are text
 
 def after_marker(text: str) -> str | None:
   """What follows the last `>` up to the end; None where there is no marker or nothing behind it."""
-  head, marker, answer = text.rpartition(MARKER)
+  _, marker, answer = text.rpartition(MARKER)
   return answer if marker and answer else None
 
 
@@ -68,7 +70,7 @@ def normalise(answer: str) -> str:
 
 
 def number(text: str) -> Fraction | None:
-  """The exact rational that the whole of `text` spells (`-3`, `1,234.5`, `3/4`), None where it spells none."""
+  """The exact rational that all of `text` spells (`-3`, `1,234.5`, `3/4`), None where it spells none."""
   if len(text) > _LONGEST_NUMBER:
     return None
   top, slash, bottom = text.partition("/")

@@ -27,10 +27,12 @@ class HFTokenizer:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(self.path)
-    stops = {tokenizer.eos_token_id, *_configured_stops(pathlib.Path(self.path)), _turn_end(tokenizer)} - {None}
+    stops = {tokenizer.eos_token_id, *_configured_stops(pathlib.Path(self.path)), _turn_end(tokenizer)} - {
+      None
+    }
     if not stops:
       raise ValueError(
-        f"tokenizer {self.path!r} names no stop token; allowed: an eos_token in its tokenizer_config.json, an "
+        f"tokenizer {self.path!r} names no stop token; allowed: an eos_token in tokenizer_config.json, an "
         f"eos_token_id in generation_config.json or config.json, or a chat template that ends a turn with a "
         f"special token"
       )
@@ -75,7 +77,9 @@ class HFTokenizer:
 
   def chat(self, question: str, system: str = "") -> str:
     """A question as the chat template renders it, up to where the assistant starts to write."""
-    messages = [{"role": "system", "content": system}] * bool(system) + [{"role": "user", "content": question}]
+    messages = [{"role": "system", "content": system}] * bool(system) + [
+      {"role": "user", "content": question}
+    ]
     if not self.tokenizer.chat_template:
       raise ValueError(f"tokenizer {self.path!r} has no chat template; allowed: a plain prompt template")
     return self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

@@ -1,4 +1,4 @@
-"""Tokenizers: what the loop asks of one, the byte-level one of the embedded models, and batching of prompts."""
+"""Tokenizers: what the loop asks of one, the byte-level one of the embedded models, batches of prompts."""
 
 from __future__ import annotations
 
