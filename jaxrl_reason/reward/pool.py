@@ -1,0 +1,162 @@
+"""Killable workers: every item has a hard time limit, results keep their order, no worker is lost."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import dataclasses
+import multiprocessing
+import pickle
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+_START_LIMIT = 120.0  # seconds for a worker to import what it needs
+_FAILED_STARTS = 3  # workers in a row that never became ready, before giving up
+
+
+class Result(NamedTuple):
+  """What became of one item: a value, or an error, or neither because its time was up."""
+
+  value: Any = None
+  error: str = ""
+  timeout: bool = False
+
+
+class Pool:
+  """Applies `function` to items in worker processes, each item within `seconds`.
+
+  A worker past its limit is killed and replaced, as is one that dies; only that item is lost. The clock of
+  an item runs from when a ready worker takes it. Processes are spawned, never forked: the parent may hold
+  threads of JAX. `map` may be called from any thread. Source: this project.
+  """
+
+  def __init__(self, function: Callable[[Any], Any], *, workers: int = 2, seconds: float = 5.0):
+    if workers < 1 or not seconds > 0:
+      raise ValueError(f"Pool: workers={workers}, seconds={seconds}; allowed: at least 1 and more than 0")
+    self.seconds = seconds
+    self._function = pickle.dumps(function)
+    self._size = workers
+    self._workers: list[_Worker] = []
+    self._failed_starts = 0
+    self._lock = threading.Lock()
+    atexit.register(self.close)
+
+  def map(self, items: Sequence[Any]) -> list[Result]:
+    """One result for each item, in their order.
+
+    Raises:
+      RuntimeError: if workers cannot even start.
+    """
+    with self._lock:
+      todo = collections.deque(enumerate(items))
+      results: list[Result | None] = [None] * len(items)
+      while any(result is None for result in results):
+        self._fill(min(self._size, len(items)))
+        for worker in self._workers:
+          if worker.ready and worker.index is None and todo:
+            worker.take(*todo.popleft(), self.seconds)
+        self._collect(results)
+      return [result for result in results if result is not None]
+
+  def close(self) -> None:
+    """Ends every worker. The pool may be used again: it starts new ones."""
+    for worker in self._workers:
+      worker.stop()
+    self._workers = []
+
+  def pids(self) -> list[int]:
+    """The process ids of the living workers."""
+    return [w.process.pid for w in self._workers if w.process.is_alive() and w.process.pid is not None]
+
+  def _fill(self, wanted: int) -> None:
+    while len(self._workers) < wanted:
+      self._workers.append(_start(self._function))
+
+  def _collect(self, results: list[Result | None]) -> None:
+    """Waits for the next message or deadline, and books what every worker has to say."""
+    patience = max(0.0, min(w.deadline for w in self._workers) - time.monotonic())
+    wait([w.pipe for w in self._workers], None if patience == float("inf") else patience)
+    for worker in list(self._workers):
+      if worker.pipe.poll():
+        self._hear(worker, results)
+      elif time.monotonic() >= worker.deadline:
+        if worker.index is not None:
+          results[worker.index] = Result(timeout=True)
+        self._drop(worker)
+
+  def _hear(self, worker: _Worker, results: list[Result | None]) -> None:
+    """One message: a result, the greeting of a new worker, or the silence of a dead one."""
+    try:
+      message = worker.pipe.recv()
+    except (EOFError, OSError, pickle.UnpicklingError) as error:
+      if worker.index is not None:
+        results[worker.index] = Result(error=f"the worker died ({type(error).__name__})")
+      self._drop(worker)
+      return
+    if worker.index is not None:
+      results[worker.index] = message
+    self._failed_starts = 0
+    worker.ready, worker.index, worker.deadline = True, None, float("inf")
+
+  def _drop(self, worker: _Worker) -> None:
+    worker.stop()
+    self._workers.remove(worker)
+    self._failed_starts += not worker.ready
+    if self._failed_starts >= _FAILED_STARTS:
+      self._failed_starts = 0
+      raise RuntimeError(
+        f"{_FAILED_STARTS} verifier workers in a row did not start; allowed: a verifier that can be imported "
+        f"(a function at the top level of a module), called under `if __name__ == '__main__':` in scripts"
+      )
+
+
+@dataclasses.dataclass(eq=False)
+class _Worker:
+  process: Any
+  pipe: Connection
+  deadline: float
+  ready: bool = False
+  index: int | None = None  # the item at work
+
+  def take(self, index: int, item: Any, seconds: float) -> None:
+    self.index, self.deadline = index, time.monotonic() + seconds
+    try:
+      self.pipe.send(item)
+    except OSError:
+      pass  # it died while idle; reading its pipe says so
+
+  def stop(self) -> None:
+    self.process.kill()
+    self.process.join()
+    self.pipe.close()
+
+
+def _start(function: bytes) -> _Worker:
+  context = multiprocessing.get_context("spawn")
+  ours, theirs = context.Pipe()
+  process = context.Process(target=_serve, args=(theirs, function), daemon=True)
+  process.start()
+  theirs.close()
+  return _Worker(process, ours, time.monotonic() + _START_LIMIT)
+
+
+def _serve(pipe: Connection, pickled: bytes) -> None:
+  """The life of a worker: load the function, say so, answer items until the parent goes."""
+  function = pickle.loads(pickled)
+  pipe.send("ready")
+  while True:
+    try:
+      item = pipe.recv()
+    except (EOFError, OSError):
+      return
+    try:
+      result = Result(value=function(item))
+    except Exception as error:
+      result = Result(error=f"{type(error).__name__}: {error}")
+    try:
+      pipe.send(result)
+    except Exception as error:
+      pipe.send(Result(error=f"the result cannot be sent: {type(error).__name__}: {error}"))

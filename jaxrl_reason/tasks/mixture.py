@@ -1,0 +1,100 @@
+"""Several tasks as one, in fixed proportions."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from jaxrl_reason.tasks.stream import content_id
+from jaxrl_reason.types import Grade, Problem, Split, Task
+
+_FINEST = 100  # weights are rounded to fractions with at most this denominator
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+  """Problem `index` comes from the task that is furthest behind its share, as its next one.
+
+  So every prefix of the stream is close to the proportions, each task's own stream is walked without gaps,
+  and everything is a pure function of the index. A finite task starts over when it is through.
+  """
+
+  tasks: tuple[Task, ...]
+  shares: tuple[int, ...]  # problems of each task in one round
+  name = "mixture"
+  exact = False
+
+  @property
+  def slow(self) -> bool:
+    return any(getattr(task, "slow", False) for task in self.tasks)
+
+  def problem(self, split: Split, index: int) -> Problem:
+    if index < 0:
+      raise ValueError(f"mixture: index is {index}; allowed: 0 and above")
+    which, position = self._place(index)
+    task = self.tasks[which]
+    size = task.size(split)
+    problem = task.problem(split, position if size is None else position % max(size, 1))
+    fields = {**problem.fields, "task": task.name, "part": which}
+    return dataclasses.replace(problem, id=content_id(f"{task.name}|{which}|{problem.id}"), fields=fields)
+
+  def size(self, split: Split) -> int | None:
+    """The number of problems before a finite task starts over; None if no task is finite."""
+    sizes = [task.size(split) for task in self.tasks]
+    if all(size is None for size in sizes):
+      return None
+    index = 0
+    while True:
+      which, position = self._place(index)
+      size = sizes[which]
+      if size is not None and position >= size:
+        return index
+      index += 1
+
+  def canonical(self, problem: Problem) -> str:
+    task = self.tasks[problem.fields["part"]]
+    return f"{task.name}|{task.canonical(problem)}"
+
+  def direct(self, problem: Problem) -> str:
+    return self.tasks[problem.fields["part"]].direct(problem)
+
+  def grade(self, problem: Problem, completion: str) -> Grade:
+    return self.tasks[problem.fields["part"]].grade(problem, completion)
+
+  def _place(self, index: int) -> tuple[int, int]:
+    """Which task an index belongs to, and which problem of that task it is."""
+    order = _round(self.shares)
+    rounds, at = divmod(index, len(order))
+    which = order[at]
+    return which, rounds * self.shares[which] + order[:at].count(which)
+
+
+def mixture(tasks: Sequence[Task], weights: Sequence[float] | None = None) -> Mixture:
+  """Tasks mixed by weight (equal where none are given), deterministically by index.
+
+  Raises:
+    ValueError: for no task, or weights that are not one positive finite number for each task.
+  """
+  weights = [1.0] * len(tasks) if weights is None else list(weights)
+  if not tasks or len(weights) != len(tasks) or not all(0 < w < float("inf") for w in weights):
+    raise ValueError(
+      f"mixture: weights are {weights} for {len(tasks)} tasks; allowed: one positive number for each task"
+    )
+  total = sum(weights)
+  shares = [max(Fraction(w / total).limit_denominator(_FINEST), Fraction(1, _FINEST)) for w in weights]
+  common = math.lcm(*(share.denominator for share in shares))
+  return Mixture(tuple(tasks), tuple(int(share * common) for share in shares))
+
+
+@functools.lru_cache(maxsize=64)
+def _round(shares: tuple[int, ...]) -> tuple[int, ...]:
+  """One round of task indices: at each place the task with the largest deficit, the first on ties."""
+  total, given, order = sum(shares), [0] * len(shares), []
+  for place in range(1, total + 1):
+    which = max(range(len(shares)), key=lambda i: (place * shares[i] - given[i] * total, -i))
+    given[which] += 1
+    order.append(which)
+  return tuple(order)
