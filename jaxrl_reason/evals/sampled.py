@@ -80,7 +80,7 @@ def _majority_wins(answers: Integer[np.ndarray, " n"], gold: np.integer, k: int)
   for count in counts:
     product = np.zeros_like(polynomial)
     for i, ways in enumerate(_binomials(int(count), k)):
-      weight = (i < votes)[:, None] * 1.0 + (i == votes)[:, None] * ties[None]
+      weight = np.less(i, votes)[:, None] + np.equal(i, votes)[:, None] * ties[None]
       product[:, :, i:] += ways * weight[:, :, None] * polynomial[:, :, : k + 1 - i]
     polynomial = product
 

@@ -1,0 +1,1 @@
+"""What runs around the mathematics: mesh, checkpoints, metrics, progress, reports and compile counts."""
