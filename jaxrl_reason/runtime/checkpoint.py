@@ -15,7 +15,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import jax
 import jax.numpy as jnp
@@ -82,17 +82,18 @@ class Checkpoints:
     return max(scored)[1] if scored else None
 
   def save(
-    self, step: int, state: Any, extra: Mapping[str, Any] | None = None, metric: float | None = None
+    self, step: int, state: Any, extra: Mapping[str, Any] | None = None, metric: SupportsFloat | None = None
   ) -> None:
     """Writes the state of after `step` updates, then removes what need not be kept.
 
     `metric`: higher is better; None or a number that is not finite leaves the checkpoint out of "best".
     """
     leaves = _leaves(state)
-    metric = float(metric) if metric is not None and math.isfinite(metric) else None
+    score = math.nan if metric is None else float(metric)
+    scored = score if math.isfinite(score) else None
     manifest = {path: _describe(leaf) for path, leaf in leaves.items()}
     checksums = {path: _checksum(leaf) for path, leaf in leaves.items()}
-    record = {"leaves": manifest, "checksums": checksums, "extra": dict(extra or {}), "metric": metric}
+    record = {"leaves": manifest, "checksums": checksums, "extra": dict(extra or {}), "metric": scored}
     text = json.dumps(record, allow_nan=False)  # an unserialisable `extra` fails before anything is written
     sealed = {"text": text, "checksum": zlib.crc32(text.encode())}
     stored = {path: leaf for path, leaf in leaves.items() if leaf.size} or {"": np.zeros(1)}
@@ -105,7 +106,7 @@ class Checkpoints:
         args=args.Composite(state=args.PyTreeSave(stored), record=args.JsonSave(sealed)),
         force=True,
       )
-      self._metrics[step] = metric
+      self._metrics[step] = scored
       self._prune()
 
   def restore_latest(self, target: Any) -> Restored | None:
