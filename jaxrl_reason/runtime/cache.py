@@ -16,7 +16,7 @@ def default_path() -> pathlib.Path:
   return pathlib.Path(base) / "jaxrl_reason" / "jax"
 
 
-def enable(path: str | os.PathLike | None = None) -> pathlib.Path | None:
+def enable_compilation_cache(path: str | os.PathLike | None = None) -> pathlib.Path | None:
   """Keeps every compiled program on disk, however quickly it compiled. Returns the folder.
 
   The folder is `path`, else `$JAX_COMPILATION_CACHE_DIR`, else `default_path()`. An empty string, as argument

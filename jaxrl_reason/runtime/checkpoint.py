@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import shutil
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 Leaves = dict[str, Any]
+_REPLACED = "replaced-"
 
 
 class Restored(NamedTuple):
@@ -54,6 +56,7 @@ class Checkpoints:
     self.directory = _absolute(os.path.join(os.fspath(workdir), "checkpoints"))
     self.keep = keep
     self._broken: set[int] = set()
+    self._put_back_replaced()
     with _quiet():
       import orbax.checkpoint as ocp
 
@@ -99,14 +102,18 @@ class Checkpoints:
     stored = {path: leaf for path, leaf in leaves.items() if leaf.size} or {"": np.zeros(1)}
     args = self._ocp.args
     with _quiet():
-      for later in [s for s in self.steps() if s >= step]:
-        self._remove(later)
+      if step in self.steps():
+        self._set_aside(step)
       self._manager.save(
         step,
         args=args.Composite(state=args.PyTreeSave(stored), record=args.JsonSave(sealed)),
         force=True,
       )
       self._metrics[step] = scored
+      self._broken.discard(step)
+      self._put_back_replaced()
+      for later in [s for s in self.steps() if s > step]:
+        self._remove(later)
       self._prune()
 
   def restore_latest(self, target: Any) -> Restored | None:
@@ -178,6 +185,28 @@ class Checkpoints:
       return self._record(step)["metric"]
     except Exception:  # a broken checkpoint is reported when it is restored
       return None
+
+  def _set_aside(self, step: int) -> None:
+    """Makes room for a second checkpoint of a step; a kill before that one is complete loses nothing."""
+    if "://" in self.directory:  # an object store has no rename
+      self._remove(step)
+      return
+    if jax.process_index() == 0:
+      os.rename(os.path.join(self.directory, str(step)), os.path.join(self.directory, f"{_REPLACED}{step}"))
+    if jax.process_count() > 1:
+      from jax.experimental import multihost_utils
+
+      multihost_utils.sync_global_devices(f"checkpoint {step} set aside")
+    self._manager.reload()
+
+  def _put_back_replaced(self) -> None:
+    """Replaced checkpoints: removed where the new one is complete, else put back."""
+    if "://" in self.directory or jax.process_index() != 0 or not os.path.isdir(self.directory):
+      return
+    for name in os.listdir(self.directory):
+      if name.startswith(_REPLACED):
+        old, new = (os.path.join(self.directory, n) for n in (name, name.removeprefix(_REPLACED)))
+        shutil.rmtree(old) if os.path.isdir(new) else os.rename(old, new)
 
   def _prune(self) -> None:
     whole = [step for step in self.steps() if step not in self._broken]

@@ -33,18 +33,18 @@ def total() -> int:
   return _TOTAL.count
 
 
-class CompileCount:
-  """Counts the compilations inside a `with` block; readable inside and after it.
+class CompileCounter:
+  """Counts compilations from its making on, or those inside a `with` block (readable inside and after it).
 
   A program that comes from the persistent cache counts too: it was new to this process. Every eager operation
   on a new shape is a small program of its own.
   """
 
   def __init__(self) -> None:
-    self._start: tuple[int, float] = (0, 0.0)
+    self._start = (_TOTAL.count, _TOTAL.seconds)
     self._end: tuple[int, float] | None = None
 
-  def __enter__(self) -> CompileCount:
+  def __enter__(self) -> CompileCounter:
     self._start, self._end = (_TOTAL.count, _TOTAL.seconds), None
     return self
 
@@ -63,6 +63,6 @@ class CompileCount:
 def first_call(function: Callable[[], Any]) -> tuple[Any, int, float]:
   """(result, compilations, seconds) of one call that is waited for: what the first step costs."""
   start = time.perf_counter()
-  with CompileCount() as compiled:
+  with CompileCounter() as compiled:
     result = jax.block_until_ready(function())
   return result, compiled.count, time.perf_counter() - start

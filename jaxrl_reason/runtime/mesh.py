@@ -126,7 +126,8 @@ def pad_rows(tree: Any, multiple: int) -> tuple[Any, int]:
   """Every array's first axis is padded to a multiple with copies of the last row. Returns (tree, real rows).
 
   Copies, and not zeros, keep every row valid (lengths, ids); the caller masks rows from `real` on, for
-  example by row weights 0 (see `real_rows`). Errors: ValueError for an empty batch or arrays of unequal row counts.
+  example by row weights 0 (see `real_rows`).
+  Errors: ValueError for an empty batch or arrays of unequal row counts.
   """
   counts = {leaf.shape[0] for leaf in jax.tree.leaves(tree)}
   if len(counts) != 1 or 0 in counts or multiple < 1:

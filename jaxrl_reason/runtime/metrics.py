@@ -98,15 +98,15 @@ def read_rows(path: str | os.PathLike) -> list[dict[str, Any]]:
 class MetricsWriter:
   """One row per step into `workdir/metrics.jsonl`, TensorBoard event files, and W&B where asked for.
 
-  `start_step` is the first step that will be written: rows of it and later ones, which a killed run left
-  behind its last checkpoint, are removed first (atomically). The JSON is strict: a number that is not finite
-  is written as null. Only the first process of several writes.
+  `start` is the number of steps done: rows of later steps, which a killed run left behind its last
+  checkpoint, are removed first (atomically). The JSON is strict: a number that is not finite is written as null. Only the
+  first process of several writes.
   """
 
   def __init__(
     self,
     workdir: str | os.PathLike,
-    start_step: int = 0,
+    start: int = 0,
     tensorboard: bool = True,
     wandb: Mapping[str, Any] | None = None,
   ):
@@ -118,14 +118,14 @@ class MetricsWriter:
       return
     self._wandb = _start_wandb(wandb) if wandb is not None else None
     self.path.parent.mkdir(parents=True, exist_ok=True)
-    kept = [row for row in read_rows(self.path) if row["step"] < start_step]
+    kept = [row for row in read_rows(self.path) if row["step"] <= start]
     _write_atomically(self.path, "".join(_strict(row) for row in kept))
     self._file = self.path.open("a", encoding="utf-8")
     if tensorboard:
       from tensorboardX import SummaryWriter
 
       events = str(self.path.parent / "tensorboard")
-      self._tensorboard = SummaryWriter(events, purge_step=start_step, write_to_disk=True)
+      self._tensorboard = SummaryWriter(events, purge_step=start + 1, write_to_disk=True)
 
   def __enter__(self) -> MetricsWriter:
     return self
@@ -133,14 +133,20 @@ class MetricsWriter:
   def __exit__(self, *_: object) -> None:
     self.close()
 
-  def write(self, step: int, row: Mapping[str, SupportsFloat]) -> None:
-    """Appends one row; it is on its way to the disk when this returns."""
+  def write(self, step: int, row: Mapping[str, SupportsFloat], merge: bool = False) -> None:
+    """Appends one row; it is with the operating system when this returns, so a kill does not lose it.
+
+    With `merge` the numbers go into the row of that step, where there is one (an evaluation after the step).
+    """
     if "step" in row:
       raise ValueError("a row may not have a metric named 'step': it is the row's own number")
     if self._file is None:
       return
-    self._file.write(_strict({"step": step, **row}))
-    self._file.flush()
+    if merge:
+      self._merge(step, row)
+    else:
+      self._file.write(_strict({"step": step, **row}))
+      self._file.flush()
     finite = {name: float(value) for name, value in row.items() if math.isfinite(float(value))}
     if self._tensorboard is not None:
       for name, value in finite.items():
@@ -148,6 +154,13 @@ class MetricsWriter:
       self._tensorboard.flush()
     if self._wandb is not None:
       self._wandb.log(finite, step=step)
+
+  def _merge(self, step: int, row: Mapping[str, SupportsFloat]) -> None:
+    by_step = {old["step"]: old for old in read_rows(self.path)}
+    by_step[step] = {**by_step.get(step, {"step": step}), **row}
+    self._file.close()
+    _write_atomically(self.path, "".join(_strict(one) for one in by_step.values()))
+    self._file = self.path.open("a", encoding="utf-8")
 
   def close(self) -> None:
     if self._file is not None:

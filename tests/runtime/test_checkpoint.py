@@ -115,6 +115,25 @@ def test_an_abandoned_future_is_removed(tmp_path):
     assert checkpoints.restore_latest(counter(0)).state["w"][0] == 20
 
 
+@pytest.mark.case(29)
+def test_killed_while_replacing_a_checkpoint_the_old_one_is_back(tmp_path, monkeypatch):
+  with Checkpoints(tmp_path, keep=1) as checkpoints:
+    checkpoints.save(1, counter(1), metric=0.5)
+
+    def killed(*_, **__):
+      raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints._manager, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+      checkpoints.save(1, counter(10))
+    assert checkpoints.steps() == []
+  with Checkpoints(tmp_path, keep=1) as checkpoints:
+    assert checkpoints.restore_latest(counter(0)).state["w"][0] == 1
+    checkpoints.save(1, counter(10), metric=0.1)
+    assert checkpoints.restore("best", counter(0)).state["w"][0] == 10
+  assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["1"]
+
+
 def test_missing_checkpoint_lists_what_is_there(tmp_path):
   with Checkpoints(tmp_path) as checkpoints:
     checkpoints.save(3, counter(3))

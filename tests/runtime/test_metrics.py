@@ -124,11 +124,25 @@ def test_resuming_rewrites_from_the_step_and_drops_a_half_line(tmp_path):
   with path.open("a") as file:
     file.write('{"step": 5, "x": 5')
   assert [row["step"] for row in read_rows(path)] == [0, 1, 2, 3, 4]
-  with MetricsWriter(tmp_path, start_step=3, tensorboard=False) as writer:
+  with MetricsWriter(tmp_path, start=2, tensorboard=False) as writer:
     assert [row["step"] for row in strict_lines(path)] == [0, 1, 2]
     writer.write(3, {"x": -3.0})
   assert [row["x"] for row in strict_lines(path)] == [0, 1, 2, -3]
   assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_evaluation_merges_into_the_row_of_its_step(tmp_path):
+  with MetricsWriter(tmp_path, tensorboard=False) as writer:
+    writer.write(1, {"x": 1.0})
+    writer.write(2, {"x": 2.0})
+    writer.write(2, {"eval/y": 0.5}, merge=True)
+    writer.write(3, {"eval/y": 0.7}, merge=True)
+  path = tmp_path / "metrics.jsonl"
+  expected = [{"step": 1, "x": 1.0}, {"step": 2, "x": 2.0, "eval/y": 0.5}, {"step": 3, "eval/y": 0.7}]
+  assert strict_lines(path) == expected
+  with MetricsWriter(tmp_path, start=3, tensorboard=False) as writer:  # a finished run, started again
+    writer.write(3, {"eval/y": 0.7}, merge=True)
+  assert strict_lines(path) == expected
 
 
 def test_a_number_cut_short_is_not_read_as_another_number(tmp_path):
