@@ -16,7 +16,7 @@ Update = Callable[[Params, Any, Rollouts, Float[Array, "P G _"]], tuple[Params, 
 
 
 class Batch(NamedTuple):
-  """Rows of one update with all that the loss reads of them; the leading axis is rows."""
+  """A part of one update with all that the loss reads of it; the leading axis is cut into micro-batches."""
 
   rollouts: Rollouts
   credit: Float[Array, "P G _"]
@@ -36,7 +36,7 @@ def combine(train: Params, frozen: Params) -> Params:
 
 
 def _pad_rows(batch: Batch, multiple: int) -> Batch:
-  """Repeats the last row with weight 0 and length 0 until the number of rows is a multiple."""
+  """Repeats the last prompt with weight 0 and length 0 until the number of prompts is a multiple."""
   rows = batch.weights.shape[0]
   extra = -rows % multiple
   if not extra:
@@ -80,8 +80,9 @@ def make_update(
 
   Each of `epochs` passes cuts the prompts into `minibatches` optimizer steps; each step accumulates over
   micro-batches of `micro_batch` rows (0 = all at once). Token weights are fixed from the whole optimizer
-  step before it is cut, so the gradient is the same for every cut. A step with a non-finite loss or gradient
-  changes nothing and reports `finite` = 0.
+  step before it is cut, so the gradient is the same for every cut. Where a micro-batch holds whole groups, a
+  prompt is computed once for its group. A step with a non-finite loss or gradient changes nothing and reports
+  `finite` = 0.
   """
   devices = 1 if mesh is None else mesh.shape["data"] * mesh.shape["fsdp"]
 
@@ -92,8 +93,12 @@ def make_update(
     return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, spec))
 
   def accumulate(params: Params, batch: Batch) -> tuple[Params, Metrics]:
+    group = batch.weights.shape[1]
+    whole_groups = micro_batch % group == 0
+    if not whole_groups:
+      batch = Batch(batch.rollouts.as_rows(), _rows(batch.credit), _rows(batch.weights))
     rows = batch.weights.shape[0]
-    size = min(micro_batch or rows, rows)
+    size = min(micro_batch // group if whole_groups else micro_batch, rows) or rows
     size += -size % devices
     batch = _pad_rows(batch, size)
     count = batch.weights.shape[0] // size
@@ -111,10 +116,8 @@ def make_update(
 
   def one_step(carry: tuple[Params, Any], batch: Batch) -> tuple[tuple[Params, Any], Metrics]:
     params, opt_state = carry
-    groups = batch.rollouts
-    weights = objective.weights(groups)
-    flat = Batch(groups.as_rows(), _rows(batch.credit), _rows(weights))
-    grads, metrics = accumulate(params, flat)
+    batch = batch._replace(weights=objective.weights(batch.rollouts))
+    grads, metrics = accumulate(params, batch)
     grad_norm, loss = optax.global_norm(grads), metrics["loss/total"].sum
     finite = jnp.isfinite(grad_norm) & jnp.isfinite(loss)
     train, frozen = partition(params, trainable)
