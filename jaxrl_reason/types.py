@@ -76,7 +76,9 @@ class Prompts:
 
   tokens: Int[Array, "P L"]
   length: Int[Array, "P"]
-  problem_id: Integer[Array, "P"]  # uint32, keys are fold_in of (seed, step, problem_id, rollout_id, position)
+  problem_id: Integer[
+    Array, "P"
+  ]  # uint32, keys are fold_in of (seed, step, problem_id, rollout_id, position)
   rollout_id: Integer[Array, "P G"]  # distinct for every draw of a problem in one step
   forced: Int[Array, "P G T"] | None = None  # token to force at a position; -1 where the policy chooses
   budget: Int[Array, "P G"] | None = None  # most completion tokens of a row; None = T for every row
@@ -200,7 +202,9 @@ class Transform(NamedTuple):
   """
 
   init: Callable[[], CreditState]
-  update: Callable[[Float[Array, "P G #T"], CreditState, Rollouts], tuple[Float[Array, "P G #T"], CreditState]]
+  update: Callable[
+    [Float[Array, "P G #T"], CreditState, Rollouts], tuple[Float[Array, "P G #T"], CreditState]
+  ]
   formula: str
   needs: tuple[str, ...] = ()
   source: str = "this project"
