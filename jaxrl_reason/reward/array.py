@@ -11,6 +11,8 @@ from jaxrl_reason.text.exact import exact_match
 from jaxrl_reason.text.tokenizer import Tokenizer
 from jaxrl_reason.types import Rollouts
 
+_PROBE = "59+63= the answer >122"
+
 ArrayReward = Callable[[Rollouts, Int[Array, "P A"], Int[Array, "P"]], Float[Array, "P G"]]
 
 
@@ -20,13 +22,11 @@ def array_exact_match(tokenizer: Tokenizer, weight: float = 1.0) -> ArrayReward:
   Equal to the host grade for tasks with `exact = True`. `tasks.answer_arrays` makes the two arrays.
 
   Raises:
-    ValueError: for a tokenizer that does not work byte by byte: it may hide the marker inside a longer token.
+    ValueError: for a tokenizer that does not work byte by byte: one text then has many spellings in tokens.
   """
-  if any(
-    tokenizer.encode(MARKER + text) != tokenizer.encode(MARKER) + tokenizer.encode(text) for text in "0-ay"
-  ):
+  if len(tokenizer.encode(_PROBE)) != len(_PROBE.encode()):
     raise ValueError(
-      f"array_exact_match: {type(tokenizer).__name__} merges the marker {MARKER!r} with what follows it; "
+      f"array_exact_match: {type(tokenizer).__name__} merges bytes into longer tokens; "
       f"allowed: a byte-level tokenizer such as ByteTokenizer, or reward.verified() on the host"
     )
   (marker,) = tokenizer.encode(MARKER)

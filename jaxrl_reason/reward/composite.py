@@ -77,13 +77,13 @@ class Reward:
     Raises:
       ValueError: for a score that is not finite, naming term, problem and value; for shapes that differ.
     """
-    grades = grade(task, problems, texts, workers=self.workers, seconds=self.seconds)
-    if lengths.shape != (len(texts), len(texts[0])) or any(len(group) != len(texts[0]) for group in texts):
+    if any(lengths.shape != (len(texts), len(group)) for group in texts):
       sizes = sorted({len(group) for group in texts})
       raise ValueError(
         f"reward: lengths have shape {lengths.shape}, texts are {len(texts)} groups of {sizes}; "
         f"allowed: groups of one size, and the same shape"
       )
+    grades = grade(task, problems, texts, workers=self.workers, seconds=self.seconds)
     rows = [
       [Row(problem, *one) for one in zip(group, map(int, count), graded)]
       for problem, group, count, graded in zip(problems, texts, lengths, grades)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from jaxrl_reason.reward.pool import Pool, Result
 from jaxrl_reason.types import Grade, Problem, Task
 
 TIMEOUT = Grade(0.0, "timeout")
 UNSCORABLE = Grade(None, "wrong")  # the verifier itself failed: no reward, the row does not count
+
+_Row = tuple[Problem, str]
+_MOST_POOLS = 4
+_POOLS: dict[tuple[int, int, float], tuple[Task, Pool]] = {}  # the task is held, so its id stays its own
 
 
 def grade(
@@ -35,24 +38,23 @@ def grade(
     raise ValueError(
       f"reward: {len(problems)} problems but texts of {len(texts)}; allowed: one list for each"
     )
-  rows = [(task, problem, text) for problem, group in zip(problems, texts) for text in group]
+  rows = [(problem, text) for problem, group in zip(problems, texts) for text in group]
   slow = getattr(task, "slow", False)
-  results = _pool(workers, seconds).map(rows) if slow else [_attempt(row) for row in rows]
+  results = _pool(task, workers, seconds).map(rows) if slow else [_attempt(row, task) for row in rows]
   _report(task, results)
   grades = iter([_grade_of(result) for result in results])
   return [[next(grades) for _ in group] for group in texts]
 
 
-def _verify(row: tuple[Task, Problem, str]) -> Grade:
-  task, problem, text = row
-  return task.grade(problem, text)
-
-
-def _attempt(row: tuple[Task, Problem, str]) -> Result:
+def _attempt(row: _Row, task: Task) -> Result:
   try:
-    return Result(value=_verify(row))
+    return Result(value=_verify(row, task))
   except Exception as error:
-    return Result(error=f"{type(error).__name__}: {error} (problem {row[1].id})")
+    return Result(error=f"{type(error).__name__}: {error} (problem {row[0].id})")
+
+
+def _verify(row: _Row, task: Task) -> Grade:
+  return task.grade(*row)
 
 
 def _grade_of(result: Result) -> Grade:
@@ -79,6 +81,13 @@ def _report(task: Task, results: Sequence[Result]) -> None:
   )
 
 
-@functools.lru_cache(maxsize=4)
-def _pool(workers: int, seconds: float) -> Any:
-  return Pool(_verify, workers=workers, seconds=seconds)
+def _pool(task: Task, workers: int, seconds: float) -> Pool:
+  """The pool of a task, kept from step to step. Its workers hold the task; problems and texts travel."""
+  key = (id(task), workers, seconds)
+  if key not in _POOLS:
+    while len(_POOLS) >= _MOST_POOLS:
+      _POOLS.pop(next(iter(_POOLS)))[1].close()
+    verify = functools.partial(_verify, task=task)
+    pool = Pool(verify, workers=workers, seconds=seconds, prepare=getattr(task, "prepare", None))
+    _POOLS[key] = (task, pool)
+  return _POOLS[key][1]

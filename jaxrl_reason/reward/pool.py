@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import dataclasses
 import multiprocessing
 import pickle
@@ -30,14 +31,22 @@ class Pool:
 
   A worker past its limit is killed and replaced, as is one that dies; only that item is lost. The clock of
   an item runs from when a ready worker takes it. Processes are spawned, never forked: the parent may hold
-  threads of JAX. `map` may be called from any thread. Source: this project.
+  threads of JAX. `prepare` runs once in each new worker, off the clock. `map` may be called from any thread.
+  Source: this project.
   """
 
-  def __init__(self, function: Callable[[Any], Any], *, workers: int = 2, seconds: float = 5.0):
+  def __init__(
+    self,
+    function: Callable[[Any], Any],
+    *,
+    workers: int = 2,
+    seconds: float = 5.0,
+    prepare: Callable[[], Any] | None = None,
+  ):
     if workers < 1 or not seconds > 0:
       raise ValueError(f"Pool: workers={workers}, seconds={seconds}; allowed: at least 1 and more than 0")
     self.seconds = seconds
-    self._function = pickle.dumps(function)
+    self._function = pickle.dumps((function, prepare))
     self._size = workers
     self._workers: list[_Worker] = []
     self._failed_starts = 0
@@ -51,15 +60,11 @@ class Pool:
       RuntimeError: if workers cannot even start.
     """
     with self._lock:
-      todo = collections.deque(enumerate(items))
-      results: list[Result | None] = [None] * len(items)
-      while any(result is None for result in results):
-        self._fill(min(self._size, len(items)))
-        for worker in self._workers:
-          if worker.ready and worker.index is None and todo:
-            worker.take(*todo.popleft(), self.seconds)
-        self._collect(results)
-      return [result for result in results if result is not None]
+      try:
+        return self._map(items)
+      except BaseException:
+        self.close()  # no worker keeps an item of a call that ended
+        raise
 
   def close(self) -> None:
     """Ends every worker. The pool may be used again: it starts new ones."""
@@ -71,11 +76,19 @@ class Pool:
     """The process ids of the living workers."""
     return [w.process.pid for w in self._workers if w.process.is_alive() and w.process.pid is not None]
 
-  def _fill(self, wanted: int) -> None:
-    while len(self._workers) < wanted:
-      self._workers.append(_start(self._function))
+  def _map(self, items: Sequence[Any]) -> list[Result]:
+    todo = collections.deque(enumerate(items))
+    results: dict[int, Result] = {}
+    while len(results) < len(items):
+      while len(self._workers) < min(self._size, len(items)):
+        self._workers.append(_start(self._function))
+      for worker in self._workers:
+        if worker.ready and worker.index is None and todo:
+          worker.take(*todo.popleft(), self.seconds)
+      self._collect(results)
+    return [results[index] for index in range(len(items))]
 
-  def _collect(self, results: list[Result | None]) -> None:
+  def _collect(self, results: dict[int, Result]) -> None:
     """Waits for the next message or deadline, and books what every worker has to say."""
     patience = max(0.0, min(w.deadline for w in self._workers) - time.monotonic())
     wait([w.pipe for w in self._workers], None if patience == float("inf") else patience)
@@ -87,7 +100,7 @@ class Pool:
           results[worker.index] = Result(timeout=True)
         self._drop(worker)
 
-  def _hear(self, worker: _Worker, results: list[Result | None]) -> None:
+  def _hear(self, worker: _Worker, results: dict[int, Result]) -> None:
     """One message: a result, the greeting of a new worker, or the silence of a dead one."""
     try:
       message = worker.pipe.recv()
@@ -123,10 +136,8 @@ class _Worker:
 
   def take(self, index: int, item: Any, seconds: float) -> None:
     self.index, self.deadline = index, time.monotonic() + seconds
-    try:
+    with contextlib.suppress(OSError):  # it died while idle: reading its pipe will say so
       self.pipe.send(item)
-    except OSError:
-      pass  # it died while idle; reading its pipe says so
 
   def stop(self) -> None:
     self.process.kill()
@@ -145,7 +156,9 @@ def _start(function: bytes) -> _Worker:
 
 def _serve(pipe: Connection, pickled: bytes) -> None:
   """The life of a worker: load the function, say so, answer items until the parent goes."""
-  function = pickle.loads(pickled)
+  function, prepare = pickle.loads(pickled)
+  if prepare is not None:
+    prepare()
   pipe.send("ready")
   while True:
     try:

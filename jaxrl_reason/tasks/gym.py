@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl_reason.tasks.stream import CORRECT, FORMAT, Stream
+from jaxrl_reason.tasks.stream import CORRECT, FORMAT, WRONG, Stream
 from jaxrl_reason.text.answers import MARKER, after_marker
 from jaxrl_reason.types import Grade, Problem, nearest
 
@@ -37,6 +37,10 @@ class ReasoningGym(Stream):
   def name(self) -> str:  # type: ignore[override]
     return f"reasoning_gym/{self.dataset}"
 
+  def prepare(self) -> None:
+    """Imports the package and builds the data set; done once in every worker before the clock runs."""
+    _dataset(self.dataset, self.knobs)
+
   def generate(self, random: np.random.Generator) -> Problem | None:
     entry = _entry(self.dataset, self.knobs, int(random.integers(2**31)))
     answer = "" if entry["answer"] is None else str(entry["answer"])
@@ -58,7 +62,10 @@ class ReasoningGym(Stream):
     answer = _claimed(completion)
     if answer is None:
       return FORMAT
-    score = float(_dataset(self.dataset, self.knobs).score_answer(answer, entry=problem.fields["entry"]))
+    try:
+      score = float(_dataset(self.dataset, self.knobs).score_answer(answer, entry=problem.fields["entry"]))
+    except Exception:  # some of its verifiers raise on what they cannot parse
+      return WRONG
     if score >= _CORRECT_FROM:
       return CORRECT
     return Grade(score if self.partial else 0.0, "wrong")
@@ -82,7 +89,7 @@ def reasoning_gym(
       raise ValueError(f"reasoning_gym: {dataset} has no knob {knob!r}; {nearest(knob, allowed)}")
   frozen = tuple(sorted((key, tuple(v) if isinstance(v, list) else v) for key, v in knobs.items()))
   task = ReasoningGym(dataset, frozen, partial, template)
-  _dataset(dataset, frozen)  # its own validation of the knobs speaks now, not in step 1
+  task.prepare()  # its own validation of the knobs speaks now, not in step 1
   return task
 
 

@@ -31,6 +31,11 @@ class Mixture:
   def slow(self) -> bool:
     return any(getattr(task, "slow", False) for task in self.tasks)
 
+  def prepare(self) -> None:
+    """Lets every part that is slow to start do so before the clock of a worker runs."""
+    for task in self.tasks:
+      getattr(task, "prepare", lambda: None)()
+
   def problem(self, split: Split, index: int) -> Problem:
     if index < 0:
       raise ValueError(f"mixture: index is {index}; allowed: 0 and above")
