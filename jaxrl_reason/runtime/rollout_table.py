@@ -44,8 +44,8 @@ def rollout_table(html_path: str | os.PathLike, rows: Sequence[Mapping[str, Any]
     opacity of a token = 0.75 · |credit| / max |credit| of the page,   blue: credit > 0, orange: credit < 0
 
   A row has `prompt`, `tokens` (text of each), `credit` and where known `logprobs` (nats) of the same length,
-  and what `samples_text` shows. A token's title holds its text, log-probability and credit. Numbers that are not
-  finite have no colour. Errors: ValueError for a row whose lists differ in length.
+  and what `samples_text` shows. A token's title holds its text, log-probability and credit. Numbers that are
+  not finite have no colour. Errors: ValueError for a row whose lists differ in length.
   """
   for number, row in enumerate(rows):
     _check_lengths(number, row)
