@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts the same command on every host, in a tmux session that outlives the connection.
 #
-#   NAME=jaxrl tpu_setup/launch.sh [--dry-run] --config configs/quickstart.py --workdir gs://bucket/runs/x
+#   NAME=jaxrl tpu_setup/launch.sh [--dry-run] --config configs/quickstart.py --workdir runs/quickstart
 #   NAME=jaxrl tpu_setup/launch.sh --log      what the first host printed
 #   NAME=jaxrl tpu_setup/launch.sh --stop     ends the run; a restart resumes from the newest checkpoint
 #   NAME=jaxrl tpu_setup/launch.sh --delete   gives the machines back
