@@ -20,3 +20,6 @@ from jaxrl_reason.runtime.metrics import finalise as finalise
 from jaxrl_reason.runtime.metrics import merge as merge
 from jaxrl_reason.runtime.metrics import read_rows as read_rows
 from jaxrl_reason.runtime.metrics import reduce_stacked as reduce_stacked
+from jaxrl_reason.runtime.report import learning_curve as learning_curve
+from jaxrl_reason.runtime.report import samples_text as samples_text
+from jaxrl_reason.runtime.rollout_table import rollout_table as rollout_table

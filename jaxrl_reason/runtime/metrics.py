@@ -99,8 +99,8 @@ class MetricsWriter:
   """One row per step into `workdir/metrics.jsonl`, TensorBoard event files, and W&B where asked for.
 
   `start` is the number of steps done: rows of later steps, which a killed run left behind its last
-  checkpoint, are removed first (atomically). The JSON is strict: a number that is not finite is written as null. Only the
-  first process of several writes.
+  checkpoint, are removed first (atomically). The JSON is strict: a number that is not finite is written as
+  null. Only the first process of several writes.
   """
 
   def __init__(

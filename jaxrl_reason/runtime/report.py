@@ -56,7 +56,7 @@ def _is_number(value: Any) -> bool:
 def smooth(values: np.ndarray, window: int) -> np.ndarray:
   """The mean over a centred window, cut at the ends.
 
-    s_t = mean(v_j : |j − t| ≤ ⌊window/2⌋)
+  s_t = mean(v_j : |j − t| ≤ ⌊window/2⌋)
   """
   half = window // 2
   sums = np.concatenate([[0.0], np.cumsum(values)])
@@ -72,21 +72,22 @@ def learning_curve(metrics_jsonl: str | os.PathLike, png_path: str | os.PathLike
   """
   from matplotlib.backends.backend_agg import FigureCanvasAgg
   from matplotlib.figure import Figure
+  from matplotlib.layout_engine import ConstrainedLayoutEngine
 
   rows = read_rows(metrics_jsonl)
   panels = [panel for panel in PANELS if any(series(rows, name)[0].size for name, _ in panel.lines)]
   across = min(3, max(len(panels), 1))
   down = max(1, math.ceil(len(panels) / across))
-  figure = Figure(figsize=(4.2 * across, 2.9 * down), dpi=150, layout="constrained", facecolor="white")
+  layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+  figure = Figure(figsize=(4.2 * across, 2.9 * down), dpi=150, layout=layout, facecolor="white")
   FigureCanvasAgg(figure)
-  figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr]
-  axes = figure.subplots(down, across, squeeze=False).flat
-  first_and_last = [row["step"] for row in rows[:1] + rows[-1:]]
+  axes = list(figure.subplots(down, across, squeeze=False).flat)
+  first, last = (rows[0]["step"], rows[-1]["step"]) if rows else (0, 0)
   for panel, axis in zip(panels, axes):
     _draw(axis, panel, rows)
-    if len(set(first_and_last)) == 2:
-      axis.set_xlim(*first_and_last)
-  for axis in list(axes)[len(panels) :]:
+    if first < last:
+      axis.set_xlim(first - 0.02 * (last - first), last + 0.02 * (last - first))
+  for axis in axes[len(panels) :]:
     axis.set_axis_off()
   if not panels:
     figure.text(0.5, 0.5, "no numbers yet", ha="center", va="center", color=_GREY)
@@ -104,7 +105,7 @@ def _draw(axis: Any, panel: Panel, rows: Sequence[Mapping[str, Any]]) -> None:
     _draw_interval(axis, rows, name, colour)
     sparse = steps.size < 40
     if not sparse:
-      axis.plot(steps, values, color=colour, linewidth=0.7, alpha=0.3)
+      axis.plot(steps, values, color=colour, linewidth=0.7, alpha=0.25)
     shown = values if sparse else smooth(values, max(3, steps.size // 20))
     marker = "o" if steps.size <= 15 else None
     axis.plot(steps, shown, color=colour, linewidth=1.8, marker=marker, markersize=3.5, label=label or None)

@@ -1,4 +1,4 @@
-"""Rollouts as one HTML file, every token coloured by its credit: where a method says that learning happens."""
+"""Rollouts as one HTML file, every token coloured by its credit: where a method says it learns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ body { margin: 2rem auto; max-width: 62rem; padding: 0 1rem; background: var(--p
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.25rem; } h2 { font-size: .8rem; color: var(--soft); margin: 0 0 .3rem; font-weight: 600; }
 section { margin: 2rem 0; border-top: 1px solid var(--line); padding-top: 1rem; }
-pre, .tokens { font: 13px/1.7 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; }
+pre, .tokens { font: 13px/1.7 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere;
+  margin: 0; }
 article { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem;
   margin: .7rem 0; }
 .head { color: var(--soft); font-size: .85rem; margin-bottom: .4rem; }
@@ -42,9 +43,9 @@ def rollout_table(html_path: str | os.PathLike, rows: Sequence[Mapping[str, Any]
 
     opacity of a token = 0.75 · |credit| / max |credit| of the page,   blue: credit > 0, orange: credit < 0
 
-  A row has `prompt`, `tokens` (text of each), `credit` and where known `logprobs` (nats) of the same length, and
-  what `samples_text` shows. A token's title holds its text, log-probability and credit. Numbers that are not
-  finite have no colour. Errors: ValueError for a row whose lists differ in length.
+  A row has `prompt`, `tokens` (text of each), `credit` and where known `logprobs` (nats) of the same length,
+  and what `samples_text` shows. A token's title holds its text, log-probability and credit. Numbers that are
+  not finite have no colour. Errors: ValueError for a row whose lists differ in length.
   """
   for number, row in enumerate(rows):
     _check_lengths(number, row)

@@ -58,7 +58,7 @@ def test_remaining_time_has_hours(monkeypatch):
   display = Display(101, console=console(False))
   monkeypatch.setattr(time, "perf_counter", lambda: display._began + 90.0)
   assert display._left(1) == "2:30:00"
-  assert display._left(91) == "0:09"
+  assert display._left(91) == "0:10"
 
 
 def test_phases_add_up_and_reset():
