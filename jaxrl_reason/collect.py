@@ -38,7 +38,7 @@ def gather(
   tokens, lengths, dropped = [], [], 0
   for _ in range(ROUNDS):
     state, proposed = curriculum.propose(state, bed.task, count - len(kept))
-    encoded = encode_prompts(bed.tokenizer, [p.prompt for p in proposed], limit, allow_empty=True)
+    encoded = encode_prompts(bed.tokenizer, [p.prompt for p in proposed], limit, empty_ok=True)
     kept += [proposed[i] for i in encoded.kept]
     tokens.append(encoded.tokens)
     lengths.append(encoded.length)
@@ -130,6 +130,6 @@ def grade(
   elif bed.settings.truncated == "drop":
     weights = weights * ~truncated
   rollouts = dataclasses.replace(rollouts, rewards=jnp.asarray(rewards)).mark(
-    weights=jnp.asarray(weights, jnp.float32), correct=jnp.asarray(batch.outcomes == "correct")
+    weights=jnp.asarray(weights, jnp.float32), correct=jnp.asarray(np.asarray(batch.outcomes) == "correct")
   )
   return rollouts, Collected(problems, texts, batch)

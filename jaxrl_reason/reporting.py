@@ -34,7 +34,7 @@ def rollout_rows(bed: Testbed, graded: Collected, rollouts: Rollouts, credit: ja
           "logprobs": logprobs[p, g, :n].tolist(),
           "reward": float(graded.reward.rewards[p, g]),
           "terms": {name: float(values[p, g]) for name, values in graded.reward.terms.items()},
-          "outcome": str(graded.reward.outcomes[p, g]),
+          "outcome": graded.reward.outcomes[p][g],
           "length": n,
           "truncated": bool(truncated[p, g]),
         }

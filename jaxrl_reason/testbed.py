@@ -68,7 +68,7 @@ def make_optimizer(settings: Optimizer, steps: int) -> optax.GradientTransformat
 def load_model(settings: Settings, tokenizer: text.Tokenizer) -> tuple[models.ModelConfig, Params]:
   """The model that `config.model` names: a fresh one, the embedded one, or a folder."""
   if settings.model == "scratch":
-    model = models.ModelConfig.from_dict({"vocab_size": tokenizer.vocab_size, **(settings.architecture or {})})
+    model = models.from_dict({"vocab_size": tokenizer.vocab_size, **(settings.architecture or {})})
     return model, models.init_params(model, jax.random.key(settings.seed))
   folder = models.EMBEDDED if settings.model == "embedded" else pathlib.Path(settings.model)
   if not folder.is_dir():

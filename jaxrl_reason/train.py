@@ -121,9 +121,8 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
   evaluate = make_evaluator(bed)
   checkpoints = runtime.Checkpoints(workdir, keep=settings.checkpoint.keep)
   state, progress = restore(checkpoints, bed, method)
-  writer = runtime.MetricsWriter(
-    workdir, start=progress.step, tensorboard=settings.log.tensorboard, wandb=settings.log.wandb
-  )
+  wandb = {"dir": str(workdir), "config": config.to_dict()} if settings.log.wandb else None
+  writer = runtime.MetricsWriter(workdir, progress.step + 1, settings.log.tensorboard, wandb)
   compiles, timer = runtime.CompileCounter(), runtime.PhaseTimer()
   root = jax.random.key(settings.seed)
   terminated = _catch_sigterm()
@@ -194,7 +193,7 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
       raise
 
   last = evaluation()
-  writer.write(progress.step, last.row(), merge=True)
+  writer.write(progress.step, last.row())
   save(last.headline)
   writer.close()
   finish(workdir, bed, state.params, before, last)

@@ -56,6 +56,8 @@ def tiny_pretraining() -> ConfigDict:
     {"width": 160, "layers": 4, "heads": 5, "kv_heads": 5, "head_dim": 32, "mlp_width": 512}
   )
   config.batch = ConfigDict({"prompts": 64, "group": 1})
+  config.sampling.prompt_tokens = 40
+  config.sampling.completion_tokens = 48
   config.optimizer.learning_rate = 2e-3
   config.optimizer.weight_decay = 0.01
   config.optimizer.final_fraction = 0.1

@@ -4,6 +4,7 @@ from jaxrl_reason.tasks.arithmetic import Arithmetic
 from jaxrl_reason.tasks.configure import TASKS, from_config
 from jaxrl_reason.tasks.countdown import Countdown
 from jaxrl_reason.tasks.counting import Counting
+from jaxrl_reason.tasks.demonstrations import demonstrations
 from jaxrl_reason.tasks.graph import Connectivity, ShortestPath
 from jaxrl_reason.tasks.gym import ReasoningGym, reasoning_gym
 from jaxrl_reason.tasks.jsonl import JsonLines, jsonl
@@ -33,6 +34,7 @@ __all__ = [
   "Stream",
   "Sudoku",
   "answer_arrays",
+  "demonstrations",
   "exact_match",
   "from_config",
   "jsonl",

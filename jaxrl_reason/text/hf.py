@@ -72,6 +72,9 @@ class HFTokenizer:
       ids = ids[1:]
     return [int(bos), *ids] if wanted and bos is not None else ids
 
+  def token_text(self, token: int) -> str:
+    return self.tokenizer.decode([token])
+
   def decode(self, ids: Sequence[int]) -> str:
     return self.tokenizer.decode([int(i) for i in ids], skip_special_tokens=True)
 

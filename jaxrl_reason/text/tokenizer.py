@@ -40,6 +40,9 @@ class Tokenizer(Protocol):
 
   def decode(self, ids: Sequence[int]) -> str: ...
 
+  def token_text(self, token: int) -> str:
+    """One token for a person to read; special tokens by name."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ByteTokenizer:
@@ -89,6 +92,9 @@ class ByteTokenizer:
   def encode_prompt(self, text: str) -> list[int]:
     return [self.bos_id, *self.encode(text)]
 
+  def token_text(self, token: int) -> str:
+    return f"<{_SPECIAL[token - 256]}>" if token >= 256 else chr(token) if token < 128 else f"\\x{token:02x}"
+
   def decode(self, ids: Sequence[int]) -> str:
     return bytes(int(i) for i in ids if 0 <= i < 256).decode("utf-8", errors="replace")
 
@@ -101,21 +107,23 @@ class Encoded(NamedTuple):
   kept: tuple[int, ...]
 
 
-def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], max_length: int) -> Encoded:
+def encode_prompts(
+  tokenizer: Tokenizer, prompts: Sequence[str], max_length: int, empty_ok: bool = False
+) -> Encoded:
   """Right-pads prompts to `[P, max_length]`; over-long ones are dropped and counted, never cut.
 
   Raises:
-    ValueError: if no prompt fits in `max_length` tokens.
+    ValueError: if no prompt fits in `max_length` tokens, unless `empty_ok` (the caller asks for other ones).
   """
   ids = [tokenizer.encode_prompt(prompt) for prompt in prompts]
   kept = tuple(i for i, row in enumerate(ids) if len(row) <= max_length)
-  if not kept:
+  if not kept and not empty_ok:
     shortest = min((len(row) for row in ids), default=0)
     raise ValueError(
       f"all {len(ids)} prompts are longer than max_length={max_length} tokens (the shortest has {shortest}); "
       f"allowed: max_length >= {shortest}, or a task with shorter prompts"
     )
-  if len(kept) < len(ids):
+  if len(kept) < len(ids) and not empty_ok:
     logging.getLogger(__name__).warning(
       "dropped %d of %d prompts longer than max_length=%d tokens", len(ids) - len(kept), len(ids), max_length
     )
