@@ -8,6 +8,7 @@ from jaxrl_reason.runtime.compile_count import CompileCounter as CompileCounter
 from jaxrl_reason.runtime.display import Display as Display
 from jaxrl_reason.runtime.display import PhaseTimer as PhaseTimer
 from jaxrl_reason.runtime.display import before_after_table as before_after_table
+from jaxrl_reason.runtime.display import summary_table as summary_table
 from jaxrl_reason.runtime.mesh import batch_multiple as batch_multiple
 from jaxrl_reason.runtime.mesh import batch_sharding as batch_sharding
 from jaxrl_reason.runtime.mesh import make_mesh as make_mesh

@@ -56,14 +56,8 @@ class Checkpoints:
     self.directory = _absolute(os.path.join(os.fspath(workdir), "checkpoints"))
     self.keep = keep
     self._broken: set[int] = set()
-    self._put_back_replaced()
-    with _quiet():
-      import orbax.checkpoint as ocp
-
-      self._ocp = ocp
-      options = ocp.CheckpointManagerOptions(enable_async_checkpointing=False, cleanup_tmp_directories=True)
-      self._manager = ocp.CheckpointManager(self.directory, options=options)
-    self._metrics = {step: self._metric(step) for step in self.steps()}
+    self._owned = False
+    self._open()
 
   def __enter__(self) -> Checkpoints:
     return self
@@ -74,6 +68,25 @@ class Checkpoints:
   def close(self) -> None:
     with _quiet():
       self._manager.close()
+
+  def _open(self) -> None:
+    with _quiet():
+      import orbax.checkpoint as ocp
+
+      self._ocp: Any = ocp
+      options = ocp.CheckpointManagerOptions(
+        enable_async_checkpointing=False, cleanup_tmp_directories=self._owned
+      )
+      self._manager = ocp.CheckpointManager(self.directory, options=options)
+    self._metrics = {step: self._metric(step) for step in self.steps()}
+
+  def _own(self) -> None:
+    """Cleans up behind a killed run, before this one writes. A mere reader must not: it may be alive."""
+    if not self._owned:
+      self._owned = True
+      self.close()
+      self._put_back_replaced()
+      self._open()
 
   def steps(self) -> list[int]:
     """Steps that have a complete checkpoint, oldest first."""
@@ -91,6 +104,7 @@ class Checkpoints:
 
     `metric`: higher is better; None or a number that is not finite leaves the checkpoint out of "best".
     """
+    self._own()
     leaves = _leaves(state)
     score = math.nan if metric is None else float(metric)
     scored = score if math.isfinite(score) else None
@@ -117,11 +131,12 @@ class Checkpoints:
       self._prune()
 
   def restore_latest(self, target: Any) -> Restored | None:
-    """The newest checkpoint that can be read, or None if there is none.
+    """The newest checkpoint that can be read, or None if there is none: for the run that goes on from it.
 
     `target` is the state to fill: arrays or `jax.ShapeDtypeStruct`s. A broken checkpoint is skipped with a
     warning that names it; a readable one of another model raises `CheckpointMismatch`.
     """
+    self._own()
     for step in reversed(self.steps()):
       try:
         return self._read(step, target)

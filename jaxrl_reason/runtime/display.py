@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, SupportsFloat
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -99,8 +100,9 @@ class Display:
         TextColumn("{task.fields[numbers]}", markup=False),
       )
       self._progress = Progress(*columns, console=self.console)
-      title = self._title.replace("[", "\\[")
-      self._task = self._progress.add_task(title, total=self._steps, completed=self._first, numbers="")
+      self._task = self._progress.add_task(
+        escape(self._title), total=self._steps, completed=self._first, numbers=""
+      )
       self._progress.start()
     return self
 
@@ -153,7 +155,22 @@ def before_after_table(
   for name, before, after in rows:
     apart = before[2] < after[1] or after[2] < before[1]
     change = f"{after[0] - before[0]:+.3f}"
-    table.add_row(name, _interval(before), _interval(after), f"[bold]{change}[/bold]" if apart else change)
+    table.add_row(
+      escape(name), _interval(before), _interval(after), f"[bold]{change}[/bold]" if apart else change
+    )
+  (console or Console()).print(table)
+  return table
+
+
+def summary_table(summaries: Mapping[str, Mapping[str, Interval]], console: Console | None = None) -> Table:
+  """Prints and returns evaluation numbers with their intervals: a row per name, a column per task."""
+  table = Table(title="Evaluation, 95 % intervals over problems", title_justify="left")
+  table.add_column("metric")
+  for column in summaries:
+    table.add_column(escape(column), justify="right")
+  for name in dict.fromkeys(name for summary in summaries.values() for name in summary):
+    cells = (_interval(summary[name]) if name in summary else "" for summary in summaries.values())
+    table.add_row(escape(name), *cells)
   (console or Console()).print(table)
   return table
 

@@ -30,6 +30,7 @@ RULES: Mapping[str, str | tuple[str, ...] | None] = {
   "layers": None,
   "length": None,
   "norm": None,
+  "value": None,  # the output of a value head
   "rank": None,
 }
 

@@ -108,7 +108,7 @@ class MetricsWriter:
     workdir: str | os.PathLike,
     start: int = 0,
     tensorboard: bool = True,
-    wandb: Mapping[str, Any] | None = None,
+    wandb: bool | Mapping[str, Any] = False,
   ):
     self.path = pathlib.Path(workdir) / "metrics.jsonl"
     self._file: Any = None
@@ -116,7 +116,7 @@ class MetricsWriter:
     self._wandb: Any = None
     if jax.process_index() != 0:
       return
-    self._wandb = _start_wandb(wandb) if wandb is not None else None
+    self._wandb = _start_wandb(wandb, self.path.parent) if wandb else None
     self.path.parent.mkdir(parents=True, exist_ok=True)
     kept = [row for row in read_rows(self.path) if row["step"] <= start]
     _write_atomically(self.path, "".join(_strict(row) for row in kept))
@@ -194,9 +194,11 @@ def _write_atomically(path: pathlib.Path, content: str) -> None:
   temporary.replace(path)
 
 
-def _start_wandb(options: Mapping[str, Any]) -> Any:
+def _start_wandb(options: bool | Mapping[str, Any], workdir: pathlib.Path) -> Any:
+  """A run of project jaxrl_reason named like the work directory, unless the options say otherwise."""
   try:
     import wandb
   except ImportError as error:
     raise ImportError("Weights & Biases was asked for: pip install 'jaxrl-reason[wandb]'") from error
-  return wandb.init(**options)
+  defaults = {"project": "jaxrl_reason", "name": workdir.name, "dir": str(workdir)}
+  return wandb.init(**{**defaults, **(options if isinstance(options, Mapping) else {})})

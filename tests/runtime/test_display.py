@@ -7,7 +7,7 @@ import time
 import pytest
 from rich.console import Console
 
-from jaxrl_reason.runtime.display import Display, PhaseTimer, before_after_table
+from jaxrl_reason.runtime.display import Display, PhaseTimer, before_after_table, summary_table
 
 ROW = {"reward/mean": 0.5, "accuracy": 0.25, "length/mean": 31.6, "tokens_per_second": 12345.6}
 
@@ -97,3 +97,14 @@ def test_table_before_and_after():
   before_after_table(rows, styled)
   assert "\x1b[1m+0.300" in styled.file.getvalue()
   assert "\x1b[1m-1.000" not in styled.file.getvalue()
+
+
+def test_table_of_several_tasks_leaves_gaps():
+  out = console(False)
+  table = summary_table({"sum[s]": {"pass@1": (0.5, 0.25, 0.75)}, "chains": {"maj@4": (1.0, 1.0, 1.0)}}, out)
+  text = out.file.getvalue()
+  assert "sum[s]" in text
+  assert "0.500 [0.250, 0.750]" in text
+  assert table.row_count == 2
+  assert [len(list(column.cells)) for column in table.columns] == [2, 2, 2]
+  assert list(table.columns[1].cells)[1] == ""

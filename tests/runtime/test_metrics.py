@@ -176,7 +176,7 @@ def test_tensorboard_files_are_written(tmp_path):
 def test_weights_and_biases_only_where_asked(tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, "wandb", None)
   with pytest.raises(ImportError, match=r"jaxrl-reason\[wandb\]"):
-    MetricsWriter(tmp_path, tensorboard=False, wandb={"project": "p"})
+    MetricsWriter(tmp_path, tensorboard=False, wandb=True)
   calls = []
   run = types.SimpleNamespace(
     log=lambda row, step: calls.append((step, row)), finish=lambda: calls.append("end")
@@ -185,4 +185,5 @@ def test_weights_and_biases_only_where_asked(tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, "wandb", fake)
   with MetricsWriter(tmp_path, tensorboard=False, wandb={"project": "p"}) as writer:
     writer.write(2, {"x": 1.0, "nan": float("nan")})
-  assert calls == [{"project": "p"}, (2, {"x": 1.0}), "end"]
+  options = {"project": "p", "name": tmp_path.name, "dir": str(tmp_path)}
+  assert calls == [options, (2, {"x": 1.0}), "end"]
