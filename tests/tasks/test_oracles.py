@@ -153,7 +153,8 @@ def test_maze_answers_are_judged_by_walking():
         reached = walk(rows, moves) == "G"
         assert task.accepts(problem, moves) == reached
         hits |= {moves} if reached else set()
-    assert not task.accepts(problem, "RX") and not task.accepts(problem, "r")
+    assert not task.accepts(problem, "RX")
+    assert not task.accepts(problem, "r")
     least = min(map(len, hits), default=None)
     if least is not None:
       assert len(problem.answer) == least
@@ -240,12 +241,14 @@ def test_number_words_are_complete_and_distinct():
   for language, names in NAMES.items():
     assert len(names) == 100 == len(set(names)), language
     assert all(unicodedata.is_normalized("NFC", name) and name == name.strip() for name in names)
-  assert NAMES["en"][0] == "zero" and NAMES["en"][40] == "forty" and NAMES["en"][99] == "ninety-nine"
+  assert NAMES["en"][0] == "zero"
+  assert NAMES["en"][40] == "forty"
+  assert NAMES["en"][99] == "ninety-nine"
   assert [NAMES["hi"][n] for n in (0, 7, 19, 29, 45, 59, 79, 89, 99)] == (
-    "शून्य सात उन्नीस उनतीस पैंतालीस उनसठ उन्यासी नवासी निन्यानवे".split()
+    ["शून्य", "सात", "उन्नीस", "उनतीस", "पैंतालीस", "उनसठ", "उन्यासी", "नवासी", "निन्यानवे"]
   )
   assert [NAMES["mr"][n] for n in (0, 7, 19, 25, 39, 50, 64, 89, 99)] == (
-    "शून्य सात एकोणीस पंचवीस एकोणचाळीस पन्नास चौसष्ट एकोणनव्वद नव्व्याण्णव".split()
+    ["शून्य", "सात", "एकोणीस", "पंचवीस", "एकोणचाळीस", "पन्नास", "चौसष्ट", "एकोणनव्वद", "नव्व्याण्णव"]
   )
 
 

@@ -30,7 +30,7 @@ EVERY = (
   tasks.NumberWords(languages=("en", "hi", "mr")),
 )
 DEFAULTS = tuple(t for t in EVERY if t == type(t)())
-COUNTS = {"arithmetic": 1200, "counting": 1200, "spatial": 600, "sudoku": 30, "knights": 30}
+COUNTS = {"arithmetic": 900, "counting": 600, "spatial": 300, "sudoku": 30, "knights": 30}
 SPLITS = ("train", "validation", "test")
 
 
@@ -53,7 +53,7 @@ def test_solution_and_direct_answer_are_correct(task):
 
 @pytest.mark.parametrize("task", EVERY, ids=repr)
 def test_changed_answers_are_wrong_and_missing_ones_a_format_miss(task):
-  """Every change of one character, every prefix and every extension is judged by itself, never by resemblance."""
+  """Prefixes, extensions and repetitions of the answer are judged as they stand, never by resemblance."""
   for problem in few(task, 3):
     answer = problem.answer
     for wrong in (
@@ -106,7 +106,7 @@ def test_case_42_splits_never_share_content(task, count):
     "countdown": tasks.Countdown(largest=9),
     "number_words": tasks.NumberWords(languages=("hi", "mr"), largest=40),
   }
-  for stream, split in itertools.product((task, others.get(task.name, task)), SPLITS):
+  for stream, split in itertools.product({task, others.get(task.name, task)}, SPLITS):
     for index in range(count // 3):
       content = stream.canonical(stream.problem(split, index))
       assert owner.setdefault(content, split) == split
@@ -123,7 +123,7 @@ def test_case_42_reordered_terms_and_translations_stay_in_their_split():
     for prompt, numbers in (("12+34=", (12, 34)), ("34+12=", (34, 12)))
   )
   assert task.canonical(forward) == task.canonical(backward)
-  words = tasks.NumberWords(languages=("en", "hi", "mr"))
+  words = tasks.NumberWords(languages=("en", "hi", "mr"), largest=9)
   contents = {}
   for index in range(120):
     problem = words.problem("train", index)
