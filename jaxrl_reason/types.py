@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -53,10 +53,12 @@ class Grade(NamedTuple):
   outcome: Outcome
 
 
+@runtime_checkable
 class Task(Protocol):
   """Problems by (split, index): a pure function, so order and resume need no state."""
 
-  name: str
+  @property
+  def name(self) -> str: ...
 
   def problem(self, split: Split, index: int) -> Problem: ...
 

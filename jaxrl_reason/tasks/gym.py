@@ -13,6 +13,9 @@ from jaxrl_reason.text.answers import MARKER, after_marker
 from jaxrl_reason.types import Grade, Problem, nearest
 
 _OPEN, _CLOSE = "<answer>", "</answer>"
+_BROKEN = {
+  "game_of_life_halting": "its verifier takes every answer that is not empty for True",
+}
 _CORRECT_FROM = 1.0 - 1e-6  # scores are floats in [0, 1]
 
 
@@ -83,6 +86,10 @@ def reasoning_gym(
   datasets = _package().factory.DATASETS
   if dataset not in datasets:
     raise ValueError(f"reasoning_gym: dataset is {dataset!r}; {nearest(dataset, datasets)}")
+  if dataset in _BROKEN:
+    raise ValueError(
+      f"reasoning_gym: dataset is {dataset!r}, but {_BROKEN[dataset]}; allowed: any other data set"
+    )
   allowed = {field.name for field in dataclasses.fields(datasets[dataset][1])} - {"seed", "size"}
   for knob in knobs:
     if knob not in allowed:

@@ -64,14 +64,14 @@ def _statement(random: np.random.Generator, people: int) -> str:
 
 def contradicted(statements: tuple[str, ...], reading: str) -> str | None:
   """The first person whose statement does not fit the reading (`+-+` for A, B, C), None where all fit."""
-  for name, kind, statement in zip(_NAMES, reading, statements):
-    if _true(statement, reading) != (kind == "+"):
+  kind = dict(zip(_NAMES, reading))
+  for name, statement in zip(kind, statements):
+    if _true(statement, kind) != (kind[name] == "+"):
       return name
   return None
 
 
-def _true(statement: str, reading: str) -> bool:
-  kind = dict(zip(_NAMES, reading))
+def _true(statement: str, kind: dict[str, str]) -> bool:
   if statement[1] in "~!":
     return (kind[statement[0]] == kind[statement[2]]) == (statement[1] == "~")
   holds = [kind[statement[at]] == statement[at + 1] for at in range(0, len(statement), 3)]

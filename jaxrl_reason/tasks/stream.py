@@ -45,9 +45,9 @@ class Stream:
     check_split(split)
     if index < 0:
       raise ValueError(f"{self.name}: index is {index}; allowed: 0 and above")
+    stream = f"{self!r}|{split}|{index}|"
     for attempt in range(_ATTEMPTS):
-      seed = stable_hash(f"{self!r}|{split}|{index}|{attempt}")
-      problem = self.generate(np.random.default_rng(seed))
+      problem = self.generate(np.random.default_rng(stable_hash(f"{stream}{attempt}")))
       if problem is not None and split_of(f"{self.name}|{self.canonical(problem)}") == split:
         return dataclasses.replace(problem, id=content_id(f"{self.name}|{problem.prompt}"))
     raise ValueError(

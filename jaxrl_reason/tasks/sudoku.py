@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +13,14 @@ from jaxrl_reason.text.answers import MARKER
 from jaxrl_reason.types import Problem
 
 _DIGITS = "1234"
-_BASE = "1234341221434321"
+_PEERS = [
+  [
+    o
+    for o in range(16)
+    if o // 4 == c // 4 or o % 4 == c % 4 or (o // 8 == c // 8 and o % 4 // 2 == c % 4 // 2)
+  ]
+  for c in range(16)
+]
 _Grid = str  # 16 characters, `.` for a blank
 
 
@@ -30,21 +38,25 @@ class Sudoku(Stream):
     check_range(self, "blanks", 1, 10)
 
   def generate(self, random: np.random.Generator) -> Problem | None:
-    full = _shuffled(random)
-    grid, removed = full, 0
+    grids = _grids()
+    full = grids[int(random.integers(len(grids)))]
+    clue, removed = np.ones(16, bool), 0
     for cell in map(int, random.permutation(16)):
-      emptied = grid[:cell] + "." + grid[cell + 1 :]
-      if removed < self.blanks and _unique(emptied):
-        grid, removed = emptied, removed + 1
+      clue[cell] = False
+      if removed < self.blanks and _solution_count(full, clue) == 1:
+        removed += 1
+      else:
+        clue[cell] = True
     if removed < self.blanks:
       return None
-    answer = _rows(full)
+    grid, solved = "".join(np.where(clue, full, ".")), "".join(full)
+    answer = _rows(solved)
     return Problem(
       id=0,
       prompt=f"sudoku {_rows(grid)}=",
       answer=answer,
-      solution=f"{';'.join(_steps(grid, full))}{MARKER}{answer}",
-      fields={"grid": grid, "full": full},
+      solution=f"{';'.join(_steps(grid, solved))}{MARKER}{answer}",
+      fields={"grid": grid, "full": solved},
     )
 
 
@@ -52,26 +64,15 @@ def _rows(grid: _Grid) -> str:
   return "/".join(grid[r : r + 4] for r in range(0, 16, 4))
 
 
-def _shuffled(random: np.random.Generator) -> _Grid:
-  """A full grid: digits, bands, rows in bands, stacks, columns in stacks and the diagonal are shuffled."""
-  cells = np.array(list(_BASE)).reshape(4, 4)
-  for _ in range(2):
-    bands = [2 * band + random.permutation(2) for band in random.permutation(2)]
-    cells = cells[np.concatenate(bands)].T
-  if random.integers(2):
-    cells = cells.T
-  digits = "".join(str(d) for d in random.permutation(list(_DIGITS)))
-  return "".join(cells.ravel()).translate(str.maketrans(_DIGITS, digits))
+@functools.cache
+def _grids() -> np.ndarray:
+  """The 288 full grids, one row of characters each."""
+  return np.array([list(grid) for grid in _solutions("." * 16)])
 
 
 def _candidates(grid: _Grid, cell: int) -> list[str]:
   """The digits that no cell of the same row, column or box holds."""
-  row, column = divmod(cell, 4)
-  seen = {
-    grid[other]
-    for other in range(16)
-    if other // 4 == row or other % 4 == column or (other // 8 == cell // 8 and other % 4 // 2 == column // 2)
-  }
+  seen = {grid[other] for other in _PEERS[cell]}
   return [digit for digit in _DIGITS if digit not in seen]
 
 
@@ -86,9 +87,9 @@ def _solutions(grid: _Grid) -> Iterator[_Grid]:
     yield from _solutions(grid[:cell] + digit + grid[cell + 1 :])
 
 
-def _unique(grid: _Grid) -> bool:
-  solutions = _solutions(grid)
-  return next(solutions, None) is not None and next(solutions, None) is None
+def _solution_count(full: np.ndarray, clue: np.ndarray) -> int:
+  """How many full grids agree with `full` on the clues."""
+  return int(np.sum(np.all(_grids()[:, clue] == full[clue], axis=1)))
 
 
 def _steps(grid: _Grid, full: _Grid) -> list[str]:

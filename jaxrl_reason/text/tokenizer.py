@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -15,6 +15,7 @@ from jaxrl_reason.types import nearest
 _SPECIAL = ("pad", "bos", "eos", "mask", "reserved_0", "reserved_1", "reserved_2", "reserved_3")
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
   """Text to ids and back. Ids travel end to end: the loop never re-encodes what it decoded."""
 
