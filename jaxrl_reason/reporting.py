@@ -56,7 +56,7 @@ def write_samples(
 
 def finish(workdir: pathlib.Path, bed: Testbed, params: Params, before: Evaluation, after: Evaluation) -> None:
   """Writes the model and the learning curve, and prints the table before and after and where things are."""
-  models.save(workdir / "model", bed.model, params)
+  models.save(workdir / "model", bed.model, models.merge_lora(params))
   runtime.learning_curve(workdir / "metrics.jsonl", workdir / "curve.png")
   runtime.before_after_table(
     [(name, before.summary[name], after.summary[name]) for name in after.summary if name in before.summary]

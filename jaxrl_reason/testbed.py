@@ -90,9 +90,16 @@ def _with_lora(settings: Settings, model: models.ModelConfig, params: Params) ->
   if not settings.lora.rank:
     return params, jax.tree.map(lambda _: True, params)
   key = jax.random.fold_in(jax.random.key(settings.seed), 1)
-  lora = settings.lora
-  params = models.with_lora(model, params, key, rank=lora.rank, alpha=lora.alpha, targets=lora.targets)
+  params = models.with_lora(params, models.init_lora(model, key, **vars(settings.lora)))
   return params, models.trainable_mask(params)
+
+
+def _axes(settings: Settings, model: models.ModelConfig) -> Params:
+  """Logical axes of every parameter, the adapters included."""
+  axes = models.logical_axes(model)
+  if not settings.lora.rank:
+    return axes
+  return {"base": axes, "lora": models.lora_axes(model, settings.lora.targets), "scale": ()}
 
 
 def build(settings: Settings) -> Testbed:
@@ -103,8 +110,7 @@ def build(settings: Settings) -> Testbed:
   params, trainable = _with_lora(settings, model, params)
   mesh = runtime.make_mesh(**vars(settings.mesh))
   if mesh.size > 1:
-    shardings = runtime.param_shardings(mesh, models.logical_axes(model, params), params)
-    params = jax.device_put(params, shardings)
+    params = jax.device_put(params, runtime.param_shardings(mesh, _axes(settings, model), params))
   limits = {"stop_ids": tokenizer.stop_ids, "max_new_tokens": settings.sampling.completion_tokens}
   return Testbed(
     settings=settings,

@@ -122,7 +122,7 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
   checkpoints = runtime.Checkpoints(workdir, keep=settings.checkpoint.keep)
   state, progress = restore(checkpoints, bed, method)
   wandb = {"dir": str(workdir), "config": config.to_dict()} if settings.log.wandb else None
-  writer = runtime.MetricsWriter(workdir, progress.step + 1, settings.log.tensorboard, wandb)
+  writer = runtime.MetricsWriter(workdir, progress.step, settings.log.tensorboard, wandb)
   compiles, timer = runtime.CompileCounter(), runtime.PhaseTimer()
   root = jax.random.key(settings.seed)
   terminated = _catch_sigterm()
@@ -138,10 +138,10 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
   before = Evaluation.from_json(progress.before) if progress.before else evaluation()
   progress.before, last = before.to_json(), before
   with runtime.Display(settings.steps, start=progress.step, workdir=workdir) as display:
+    timer.reset()
     try:
       while progress.step < settings.steps:
         step = progress.step
-        timer.reset()
         key = jax.random.fold_in(root, step)
         curriculum, problems, tokens, lengths, dropped = collect.gather(
           method.prompts, progress.curriculum, bed, settings.batch.prompts
@@ -177,15 +177,16 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
           last = evaluation()
           row |= last.row()
           metric = last.headline
+        row |= timer.row(tokens=float(np.asarray(rollouts.length).sum()))
+        row |= {"compile_count": compiles.count, "prompts_dropped": dropped}
+        timer.reset()  # what a checkpoint costs stands in the next row
+        writer.write(progress.step, row)
+        display.update(progress.step, row)
         if progress.step % settings.log.every == 0 or progress.step == settings.steps:
           write_samples(workdir, progress.step, bed, graded, rollouts, value)
         due = settings.checkpoint.every and progress.step % settings.checkpoint.every == 0
         if due or metric is not None or terminated:
           save(metric)
-        row |= timer.row(tokens=float(np.asarray(rollouts.length).sum()))
-        row |= {"compile_count": compiles.count, "prompts_dropped": dropped}
-        writer.write(progress.step, row)
-        display.update(progress.step, row)
         if terminated:
           raise SystemExit(143)
     except Exception:

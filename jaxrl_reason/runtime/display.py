@@ -22,7 +22,7 @@ SHOWN: Mapping[str, tuple[str, str]] = {
   "reward": ("reward/mean", "{:.3f}"),
   "accuracy": ("accuracy", "{:.1%}"),
   "length": ("length/mean", "{:.0f}"),
-  "tok/s": ("tokens_per_second", "{:,.0f}"),
+  "tok/s": ("tokens_per_s/sample", "{:,.0f}"),
 }
 
 
@@ -54,13 +54,15 @@ class PhaseTimer:
   def row(self, tokens: SupportsFloat | None = None) -> dict[str, float]:
     """time/<phase> of the phases that ran and time/step since `reset`, in seconds.
 
-    With `tokens` also `tokens_per_second`, over the step without its evaluation and checkpoint.
+    With `tokens` also tokens_per_s/sample and tokens_per_s/train: completion tokens over the seconds of the
+    phases sample and update.
     """
     total = time.perf_counter() - self._start
     row = {f"time/{phase}": seconds for phase, seconds in self._seconds.items()} | {"time/step": total}
     if tokens is not None:
-      training = total - self._seconds.get("eval", 0.0) - self._seconds.get("checkpoint", 0.0)
-      row["tokens_per_second"] = float(tokens) / max(training, 1e-9)
+      for name, phase in (("sample", "sample"), ("train", "update")):
+        if phase in self._seconds:
+          row[f"tokens_per_s/{name}"] = float(tokens) / max(self._seconds[phase], 1e-9)
     return row
 
 

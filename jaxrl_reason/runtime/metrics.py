@@ -150,7 +150,7 @@ class MetricsWriter:
     finite = {name: float(value) for name, value in row.items() if math.isfinite(float(value))}
     if self._tensorboard is not None:
       for name, value in finite.items():
-        self._tensorboard.add_scalar(name, value, step)
+        self._tensorboard.add_scalar(name.replace("@", "_at_"), value, step)
       self._tensorboard.flush()
     if self._wandb is not None:
       self._wandb.log(finite, step=step)

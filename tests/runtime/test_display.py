@@ -9,7 +9,7 @@ from rich.console import Console
 
 from jaxrl_reason.runtime.display import Display, PhaseTimer, before_after_table, summary_table
 
-ROW = {"reward/mean": 0.5, "accuracy": 0.25, "length/mean": 31.6, "tokens_per_second": 12345.6}
+ROW = {"reward/mean": 0.5, "accuracy": 0.25, "length/mean": 31.6, "tokens_per_s/sample": 12345.6}
 
 
 def console(terminal, width=120):
@@ -70,11 +70,11 @@ def test_phases_add_up_and_reset():
     time.sleep(0.02)
     raise RuntimeError
   row = timer.row(tokens=100)
-  assert set(row) == {"time/sample", "time/eval", "time/step", "tokens_per_second"}
+  assert set(row) == {"time/sample", "time/eval", "time/step", "tokens_per_s/sample"}
   assert 0.02 <= row["time/sample"] <= row["time/step"]
   assert row["time/eval"] >= 0.02
   training = row["time/step"] - row["time/eval"]
-  assert row["tokens_per_second"] == pytest.approx(100 / training)
+  assert row["tokens_per_s/sample"] == pytest.approx(100 / training)
   timer.reset()
   assert set(timer.row()) == {"time/step"}
 
