@@ -26,7 +26,7 @@ class ModelConfig:
   kv_heads: int
   head_dim: int
   mlp_width: int
-  rope_theta: float = 10_000.0
+  rope_theta: float | int = 10_000.0
   norm_eps: float = 1e-6
   qkv_bias: bool = False
   o_bias: bool = False

@@ -31,7 +31,7 @@ class Lora(NamedTuple):
 
 
 def init_lora(
-  config: ModelConfig, key: Array, *, rank: int, alpha: float, targets: Sequence[str] = ALL_LAYERS
+  config: ModelConfig, key: Array, *, rank: int, alpha: float | int, targets: Sequence[str] = ALL_LAYERS
 ) -> Lora:
   """Fresh low-rank matrices for the projections in `targets` of every layer.
 

@@ -28,7 +28,7 @@ class Temperature:
   Greedy text is for evaluation: every log-probability of a point mass is 0, so policies refuse to score it.
   """
 
-  value: float = 1.0
+  value: float | int = 1.0
 
   def __post_init__(self):
     _check("Temperature.value", self.value, self.value >= 0, "at least 0 (0 = greedy)")
@@ -62,7 +62,7 @@ class TopK:
 class TopP:
   """The smallest set of most likely tokens whose mass is at least p; of equally likely ones the first."""
 
-  p: float
+  p: float | int
 
   def __post_init__(self):
     _check("TopP.p", self.p, 0 < self.p <= 1, "above 0 and at most 1")
@@ -82,7 +82,7 @@ class TopP:
 class MinP:
   """The tokens at least `p` times as likely as the most likely one."""
 
-  p: float
+  p: float | int
 
   def __post_init__(self):
     _check("MinP.p", self.p, 0 <= self.p <= 1, "0 to 1")
