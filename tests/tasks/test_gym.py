@@ -2,11 +2,10 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from jaxrl_reason import reward, tasks
-
-import numpy as np
 
 
 def test_a_missing_extra_is_named(monkeypatch):
@@ -46,7 +45,9 @@ def test_case_42_no_partial_credit_for_a_substring_unless_asked():
 
 @pytest.mark.extra
 def test_names_and_knobs_are_checked():
-  assert tasks.from_config({"name": "reasoning_gym", "dataset": "chain_sum", "min_terms": 3}).knobs == (("min_terms", 3),)
+  assert tasks.from_config({"name": "reasoning_gym", "dataset": "chain_sum", "min_terms": 3}).knobs == (
+    ("min_terms", 3),
+  )
   with pytest.raises(ValueError, match="dataset is 'chain_sun'.*did you mean 'chain_sum'"):
     tasks.reasoning_gym("chain_sun")
   with pytest.raises(ValueError, match="chain_sum has no knob 'min_term'.*did you mean 'min_terms'"):

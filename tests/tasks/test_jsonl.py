@@ -8,7 +8,10 @@ from jaxrl_reason.tasks import jsonl
 
 # The shape of grade-school data sets, written for this test.
 ROWS = (
-  ("Asha has 3 jars of 12 plums and eats 2. How many are left?", "3*12=<<3*12=36>>36\n36-2=<<36-2=34>>34\n#### 34"),
+  (
+    "Asha has 3 jars of 12 plums and eats 2. How many are left?",
+    "3*12=<<3*12=36>>36\n36-2=<<36-2=34>>34\n#### 34",
+  ),
   ("A shop sells 1,000 pens and 234 caps. How many things?", "1000+234=1234\n#### 1,234"),
   ("Half of 37 litres is how many litres?", "37/2=18.5\n#### 18.5"),
   ("Ravi owes 7 coins and has 3. How rich is he?", "3-7=-4\n#### -4"),
@@ -40,9 +43,23 @@ def test_every_gold_grades_itself_correct(task):
 
 def test_verdicts(task):
   problem = task.problem("train", 1)
-  for right in ("#### 1234", "#### $1,234.00", r"so \boxed{1234}", "The answer is 1,234.", "Answer: 1234", "x>1234"):
+  for right in (
+    "#### 1234",
+    "#### $1,234.00",
+    r"so \boxed{1234}",
+    "The answer is 1,234.",
+    "Answer: 1234",
+    "x>1234",
+  ):
     assert task.grade(problem, right) == (1.0, "correct"), right
-  for wrong in ("#### 123", "#### 12345", "#### 1234 or 5", r"\boxed{1234}\boxed{7}", "The answer is 34.", ">4"):
+  for wrong in (
+    "#### 123",
+    "#### 12345",
+    "#### 1234 or 5",
+    r"\boxed{1234}\boxed{7}",
+    "The answer is 34.",
+    ">4",
+  ):
     assert task.grade(problem, wrong) == (0.0, "wrong"), wrong
 
 
@@ -120,7 +137,9 @@ def test_case_42_one_file_is_split_by_content(tmp_path):
   for split in ("train", "validation", "test"):
     problems = [forward.problem(split, i) for i in range(forward.size(split))]
     content[split] = {forward.canonical(problem) for problem in problems}
-    assert content[split] == {backward.problem(split, i).fields["question"] for i in range(backward.size(split))}
+    assert content[split] == {
+      backward.problem(split, i).fields["question"] for i in range(backward.size(split))
+    }
   assert sum(map(len, content.values())) == 400 == len(set().union(*content.values()))
   assert sum(forward.size(s) for s in content) == 500
   assert 280 < len(content["train"]) < 360

@@ -38,7 +38,9 @@ def test_a_finite_part_starts_over_and_sets_the_size(tmp_path):
   assert asked[size] == "0?\n"
 
 
-@pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, float("nan")), (1.0, float("inf"))])
+@pytest.mark.parametrize(
+  "weights", [(1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, float("nan")), (1.0, float("inf"))]
+)
 def test_weights_are_checked(weights):
   with pytest.raises(ValueError, match="allowed: one positive number for each task"):
     tasks.mixture((tasks.Arithmetic(), tasks.Maze()), weights)
