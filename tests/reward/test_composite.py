@@ -116,7 +116,7 @@ def test_terms_see_every_field_of_the_problem():
 @pytest.mark.parametrize(
   ("make", "message"),
   [
-    (lambda: reward.composite(), "allowed: one or more terms"),
+    (lambda: reward.Reward(()), "allowed: one or more terms"),
     (lambda: reward.composite(reward.verified(), reward.verified(0.5)), "each name once"),
     (lambda: reward.verified(math.nan), "weight of term 'verified' is nan"),
     (lambda: reward.length_penalty(5, 5), "start=5, stop=5; allowed: 0 <= start < stop, in tokens"),

@@ -48,11 +48,11 @@ def test_names_and_knobs_are_checked():
   assert tasks.from_config({"name": "reasoning_gym", "dataset": "chain_sum", "min_terms": 3}).knobs == (
     ("min_terms", 3),
   )
-  with pytest.raises(ValueError, match="dataset is 'chain_sun'.*did you mean 'chain_sum'"):
+  with pytest.raises(ValueError, match=r"dataset is 'chain_sun'.*did you mean 'chain_sum'"):
     tasks.reasoning_gym("chain_sun")
-  with pytest.raises(ValueError, match="chain_sum has no knob 'min_term'.*did you mean 'min_terms'"):
+  with pytest.raises(ValueError, match=r"chain_sum has no knob 'min_term'.*did you mean 'min_terms'"):
     tasks.reasoning_gym("chain_sum", min_term=3)
-  with pytest.raises(ValueError, match="takes every answer"):
+  with pytest.raises(ValueError, match=r"takes every answer"):
     tasks.reasoning_gym("game_of_life_halting")
 
 

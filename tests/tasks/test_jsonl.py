@@ -111,19 +111,19 @@ def test_bad_lines_stop_or_are_counted(tmp_path, line, message, caplog):
   path = tmp_path / "b.jsonl"
   line = line if isinstance(line, bytes) else line.encode()
   path.write_bytes(b'{"question": "1+1?", "answer": 2}\n\n' + line + b"\n")
-  with pytest.raises(ValueError, match=f"b.jsonl:3: .*{message}"):
+  with pytest.raises(ValueError, match=rf"b.jsonl:3: .*{message}"):
     jsonl({"train": str(path)})
   task = jsonl({"train": str(path)}, on_bad="skip")
   assert (task.size("train"), task.skipped) == (1, 1)
   assert "skipped 1 bad lines" in caplog.text
   path.write_bytes(line)
-  with pytest.raises(ValueError, match="holds no problem; first bad line"):
+  with pytest.raises(ValueError, match=r"holds no problem; first bad line"):
     jsonl({"train": str(path)}, on_bad="skip")
 
 
 def test_empty_file_is_an_error(tmp_path):
   (tmp_path / "c.jsonl").write_text("\n")
-  with pytest.raises(ValueError, match="c.jsonl holds no problem"):
+  with pytest.raises(ValueError, match=r"c.jsonl holds no problem"):
     jsonl(str(tmp_path / "c.jsonl"))
 
 
@@ -150,11 +150,11 @@ def test_files_for_splits_keep_their_order_and_tell_of_shared_questions(tmp_path
   task = jsonl({"train": train, "test": test})
   assert [task.problem("test", i).answer for i in range(2)] == ["18.5", "-4"]
   assert "1 questions stand in more than one split" in caplog.text
-  with pytest.raises(ValueError, match="no file was given for split 'validation'; allowed: test, train"):
+  with pytest.raises(ValueError, match=r"no file was given for split 'validation'; allowed: test, train"):
     task.problem("validation", 0)
-  with pytest.raises(IndexError, match="index is 2 in split 'test'; allowed: 0 to 1"):
+  with pytest.raises(IndexError, match=r"index is 2 in split 'test'; allowed: 0 to 1"):
     task.problem("test", 2)
-  with pytest.raises(ValueError, match="split is 'tset'.*did you mean 'test'"):
+  with pytest.raises(ValueError, match=r"split is 'tset'.*did you mean 'test'"):
     jsonl({"tset": test})
 
 
@@ -162,7 +162,7 @@ def test_template_takes_any_field(tmp_path, rows):
   path = write(tmp_path / "f.jsonl", [{**row, "problem": row["question"]} for row in rows])
   task = jsonl({"train": path}, question="problem", template="[{level}] {question}\nA:")
   assert task.problem("train", 2).prompt == f"[2] {ROWS[2][0]}\nA:"
-  with pytest.raises(ValueError, match="asks for the field 'levle'.*did you mean 'level'"):
+  with pytest.raises(ValueError, match=r"asks for the field 'levle'.*did you mean 'level'"):
     jsonl({"train": path}, template="{levle}")
-  with pytest.raises(ValueError, match="asks for the field ''"):
+  with pytest.raises(ValueError, match=r"asks for the field ''"):
     jsonl({"train": path}, template="{}")

@@ -20,7 +20,7 @@ def test_golden_ids(tokenizer):
   assert tokenizer.special("reserved_3") == 263 == tokenizer.vocab_size - 1
   assert tokenizer.stop_ids == (258,)
   assert isinstance(tokenizer, Tokenizer)
-  with pytest.raises(ValueError, match="no special token 'reserved_4'.*did you mean 'reserved_"):
+  with pytest.raises(ValueError, match=r"no special token 'reserved_4'.*did you mean 'reserved_"):
     tokenizer.special("reserved_4")
 
 
