@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 from jaxrl_reason.tasks.stream import content_id
 from jaxrl_reason.types import Grade, Problem, Split, Task
 
-_FINEST = 100  # weights are rounded to fractions with at most this denominator
+_LONGEST = 100  # problems in one round; finer weights are rounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +23,10 @@ class Mixture:
   tasks: tuple[Task, ...]
   shares: tuple[int, ...]  # problems of each task in one round
   name = "mixture"
-  exact = False
+
+  @property
+  def exact(self) -> bool:
+    return all(getattr(task, "exact", False) for task in self.tasks)
 
   @property
   def slow(self) -> bool:
@@ -88,10 +89,10 @@ def mixture(tasks: Sequence[Task], weights: Sequence[float] | None = None) -> Mi
     raise ValueError(
       f"mixture: weights are {weights} for {len(tasks)} tasks; allowed: one positive number for each task"
     )
-  total = sum(weights)
-  shares = [max(Fraction(w / total).limit_denominator(_FINEST), Fraction(1, _FINEST)) for w in weights]
-  common = math.lcm(*(share.denominator for share in shares))
-  return Mixture(tuple(tasks), tuple(int(share * common) for share in shares))
+  parts = [weight / sum(weights) for weight in weights]
+  exact = (n for n in range(1, _LONGEST) if all(abs(p * n - round(p * n)) < 1e-6 for p in parts))
+  length = next(exact, _LONGEST)
+  return Mixture(tuple(tasks), tuple(max(1, round(part * length)) for part in parts))
 
 
 @functools.lru_cache(maxsize=64)

@@ -36,7 +36,7 @@ def pool():
 @pytest.mark.case(35)
 @pytest.mark.case(36)
 def test_cases_35_and_36_a_bad_item_costs_only_itself(pool):
-  """Cases 35, 36: results = items, in order, though items hang, raise, kill their worker or cannot be sent."""
+  """Cases 35, 36: results = items, in order, though some hang, raise, die or cannot be sent."""
   start = time.monotonic()
   items = [1, "hang", 2, "raise", 3, "die", 4, "unpicklable", 5]
   results = pool.map(items)

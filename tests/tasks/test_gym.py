@@ -18,7 +18,7 @@ def test_a_missing_extra_is_named(monkeypatch):
 @pytest.mark.case(42)
 @pytest.mark.parametrize("name", ["chain_sum", "leg_counting", "word_sorting", "jugs"])
 def test_case_42_gym_splits_are_disjoint_and_golds_correct(name):
-  """Case 42: the generator's own seeds s and s+1 share items; these splits share none. Answers may hold `>`."""
+  """Case 42: seeds s and s+1 share items; these splits share none. Answers may hold `>`."""
   task = tasks.reasoning_gym(name)
   owner = {}
   for split in ("train", "validation", "test"):

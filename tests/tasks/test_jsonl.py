@@ -158,6 +158,20 @@ def test_files_for_splits_keep_their_order_and_tell_of_shared_questions(tmp_path
     jsonl({"tset": test})
 
 
+def test_problems_that_share_a_question_but_not_their_body_are_two(tmp_path):
+  rows = [{"body": f"Mia has {n} figs.", "question": "How many figs?", "answer": n} for n in range(30)]
+  path = write(tmp_path / "g.jsonl", rows)
+  plain, full = jsonl({"train": path}), jsonl({"train": path}, template="{body} {question}\n")
+  assert len({plain.problem("train", i).id for i in range(30)}) == 1
+  assert len({full.problem("train", i).id for i in range(30)}) == 30
+  worded = jsonl({"train": path}, template="Q: {body} {question}\nA: ")
+  assert [worded.problem("train", i).id for i in range(30)] == [
+    full.problem("train", i).id for i in range(30)
+  ]
+  with pytest.raises(ValueError, match=r"template is 'Solve it'; allowed: a text with a field"):
+    jsonl(path, template="Solve it")
+
+
 def test_template_takes_any_field(tmp_path, rows):
   path = write(tmp_path / "f.jsonl", [{**row, "problem": row["question"]} for row in rows])
   task = jsonl({"train": path}, question="problem", template="[{level}] {question}\nA:")

@@ -24,7 +24,18 @@ def test_every_prefix_is_close_to_the_weights_and_parts_have_no_gaps():
     assert problem.fields["task"] == parts[which].name
   assert taken == [30, 18, 12]
   assert mixed.size("train") is None
+  assert mixed.exact
   assert not mixed.slow
+  assert not tasks.mixture((*parts, tasks.Maze())).exact
+
+
+def test_weights_are_exact_where_a_short_round_can_be_and_close_where_not():
+  two = (tasks.Arithmetic(), tasks.Maze())
+  assert tasks.mixture(two).shares == (1, 1)
+  assert tasks.mixture(two, (2.0, 1.0)).shares == (2, 1)
+  assert tasks.mixture(two, (0.25, 0.75)).shares == (1, 3)
+  assert tasks.mixture(two, (1.0, 3.14159)).shares == (24, 76)
+  assert tasks.mixture(two, (1.0, 1e6)).shares == (1, 100)
 
 
 def test_a_finite_part_starts_over_and_sets_the_size(tmp_path):

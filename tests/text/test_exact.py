@@ -28,7 +28,7 @@ def device(completion, length, answer, answer_length):
 
 
 def mutated(draw, ids):
-  """Near misses: the right completion with tokens changed, dropped, inserted, specials and markers mixed in."""
+  """Near misses: tokens of a right completion changed, dropped, inserted; specials and markers mixed in."""
   ids = list(ids)
   for _ in range(draw.integers(4)):
     at = int(draw.integers(len(ids) + 1))
