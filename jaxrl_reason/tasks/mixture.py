@@ -90,7 +90,9 @@ def mixture(tasks: Sequence[Task], weights: Sequence[float] | None = None) -> Mi
       f"mixture: weights are {weights} for {len(tasks)} tasks; allowed: one positive number for each task"
     )
   parts = [weight / sum(weights) for weight in weights]
-  exact = (n for n in range(1, _LONGEST) if all(abs(p * n - round(p * n)) < 1e-6 for p in parts))
+  exact = (
+    n for n in range(1, _LONGEST) if all(p * n > 0.5 and abs(p * n - round(p * n)) < 1e-6 for p in parts)
+  )
   length = next(exact, _LONGEST)
   return Mixture(tuple(tasks), tuple(max(1, round(part * length)) for part in parts))
 

@@ -135,3 +135,40 @@ def test_shapes_are_checked(batch):
     reward.verified()(TASK, problems, texts, lengths[:, :3])
   with pytest.raises(ValueError, match="groups of one size"):
     reward.verified()(TASK, problems, [texts[0], texts[1][:2]], lengths)
+
+
+def test_composites_flatten_and_keep_the_order_of_their_terms():
+  inner = reward.composite(reward.verified(), reward.format_ok(0.1))
+  outer = reward.composite(inner, reward.length_penalty(1, 2, 0.5), workers=3, seconds=1.0)
+  assert [term.name for term in outer.terms] == ["verified", "format_ok", "length_penalty"]
+  assert (outer.workers, outer.seconds) == (3, 1.0)
+  assert inner.formula == "1·verified + 0.1·format_ok"
+
+
+def test_rewards_are_linear_in_the_weights(batch):
+  """r(w) from terms kept in the batch: what is logged explains what was paid."""
+  draw = np.random.default_rng(0)
+  for _ in range(5):
+    a, b, c = (float(w) for w in draw.normal(size=3))
+    result = reward.composite(reward.verified(a), reward.format_ok(b), reward.length_penalty(2, 7, c))(
+      TASK, *batch
+    )
+    terms = result.terms
+    want = a * terms["verified"] + b * terms["format_ok"] + c * terms["length_penalty"]
+    np.testing.assert_allclose(result.rewards, want, rtol=1e-5, atol=1e-6)
+
+
+def test_permuting_rollouts_permutes_rewards(batch):
+  problems, texts, lengths = batch
+  total = reward.composite(reward.verified(), reward.length_penalty(2, 7, 0.3))
+  straight = total(TASK, problems, texts, lengths)
+  order = [2, 0, 3, 1]
+  moved = total(TASK, problems, [[group[i] for i in order] for group in texts], lengths[:, order])
+  np.testing.assert_array_equal(moved.rewards, straight.rewards[:, order])
+  assert moved.outcomes == [[group[i] for i in order] for group in straight.outcomes]
+
+
+def test_length_penalty_is_flat_linear_flat():
+  lengths = np.array([[0, 4, 5, 10, 14, 15, 90]])
+  result = reward.length_penalty(5, 15)(TASK, [TASK.problem("train", 0)], [[""] * 7], lengths)
+  np.testing.assert_allclose(result.rewards, [[0, 0, 0, -0.5, -0.9, -1, -1]], rtol=1e-6)

@@ -117,3 +117,24 @@ def test_case_36_timeouts_wrong_answers_and_format_misses_are_told_apart():
     ["wrong", "wrong", "correct"],
   ]
   assert [[g.score for g in row] for row in grades] == [[1.0, 0.0, 0.0], [None, 0.0, 1.0]]
+
+
+def unprepared():
+  raise ImportError("the verifier's package is missing")
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_start_are_an_error_and_not_a_loop():
+  pool = Pool(work, workers=1, prepare=unprepared)
+  with pytest.raises(RuntimeError, match="3 verifier workers in a row did not start"):
+    pool.map([1])
+  assert pool.pids() == []
+
+
+def test_pools_are_kept_by_task_and_the_oldest_is_closed():
+  """Steps reuse the workers of their task; many tasks do not pile up processes."""
+  many = [Slow() for _ in range(6)]
+  pools = [grading._pool(task, 1, 0.5) for task in many]
+  assert grading._pool(many[-1], 1, 0.5) is pools[-1]
+  assert grading._pool(many[0], 1, 0.5) is not pools[0]
+  assert len(grading._POOLS) <= 4

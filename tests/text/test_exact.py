@@ -122,3 +122,60 @@ def test_an_answer_wider_than_the_array_is_named():
   problem = tasks.Sudoku().problem("train", 0)
   with pytest.raises(ValueError, match="has 19 tokens; allowed: at most width=8"):
     answer_arrays(TOKENIZER, [problem], 8)
+
+
+def by_loops(completion, length, answer, answer_length, marker, stops, ignored):
+  """The same verdict, one row at a time, in lists."""
+  rewards = np.zeros(length.shape, np.float32)
+  for p, g in np.ndindex(*length.shape):
+    row = completion[p, g, : length[p, g]].tolist()
+    row = row[: min((row.index(s) for s in stops if s in row), default=len(row))]
+    gold = answer[p, : answer_length[p]].tolist()
+    if marker in row and gold:
+      after = row[len(row) - row[::-1].index(marker) :]
+      rewards[p, g] = [token for token in after if token not in ignored] == gold
+  return rewards
+
+
+@pytest.mark.parametrize(("stops", "ignored"), [((5,), ()), ((5, 6), ()), ((), (7,)), ((5, 6), (5, 6, 7))])
+def test_any_vocabulary_stop_and_ignored_ids_against_loops(stops, ignored):
+  """Tiny vocabulary and short answers, so that matches are frequent by chance."""
+  draw = np.random.default_rng(1)
+  hits = 0
+  match = jax.jit(exact_match, static_argnums=(4, 5, 6))
+  for _ in range(20):
+    completion = draw.choice(8, (6, 16, 7), p=[0.3, 0.2, 0.02, 0.02, 0.28, 0.06, 0.06, 0.06])
+    length = draw.integers(0, 8, (6, 16))
+    answer = draw.choice(2, (6, 3), p=[0.6, 0.4])
+    answer_length = draw.integers(0, 4, 6)
+    got = match(*map(jnp.asarray, (completion, length, answer, answer_length)), 4, stops, ignored)
+    want = by_loops(completion, length, answer, answer_length, 4, stops, ignored)
+    np.testing.assert_array_equal(got, want)
+    hits += want.sum()
+  assert hits > 40
+
+
+def test_rows_are_judged_alone():
+  """Permuting the rows of a group permutes the rewards; batch-mates change nothing; vmap over seeds agrees."""
+  task = tasks.Arithmetic()
+  problems = [task.problem("train", i) for i in range(3)]
+  texts = [[task.direct(p), ">7", p.solution, task.direct(problems[0])] for p in problems]
+  ids = [[TOKENIZER.encode(text) for text in group] for group in texts]
+  length = np.array([[len(row) for row in group] for group in ids])
+  completion = np.array([[row + [9] * (T - len(row)) for row in group] for group in ids])
+  answer, answer_length = map(jnp.asarray, answer_arrays(TOKENIZER, problems, A))
+  whole = device(completion, length, answer, answer_length)
+  order = np.array([2, 3, 1, 0])
+  np.testing.assert_array_equal(
+    device(completion[:, order], length[:, order], answer, answer_length), whole[:, order]
+  )
+  for p in range(3):
+    alone = device(completion[p : p + 1], length[p : p + 1], answer[p : p + 1], answer_length[p : p + 1])
+    np.testing.assert_array_equal(alone, whole[p : p + 1])
+  seeds = jax.vmap(device, in_axes=(0, 0, None, None))(
+    jnp.stack([completion, completion[:, order]]),
+    jnp.stack([length, length[:, order]]),
+    answer,
+    answer_length,
+  )
+  np.testing.assert_array_equal(seeds, jnp.stack([whole, whole[:, order]]))

@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer as RawTokenizer
 from tokenizers import models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from jaxrl_reason.text import HFTokenizer, Tokenizer
+from jaxrl_reason.text import HFTokenizer, Tokenizer, decode_completions, encode_prompts
 
 WORDS = ["<s>", "</s>", "<|end|>", "<|stop|>", "<unk>", "user", "assistant", "hello", "probe", "a", "b"]
 TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m['role'] }} {{ m['content'] }}<|end|>{% endfor %}"
@@ -76,3 +77,21 @@ def test_the_same_interface_as_the_byte_tokenizer(tmp_path):
 def test_a_missing_template_is_named(tmp_path):
   with pytest.raises(ValueError, match="has no chat template"):
     HFTokenizer(str(build(tmp_path, template=None))).chat("hello")
+
+
+@pytest.mark.case(27)
+def test_case_27_prompts_of_a_published_tokenizer_are_never_cut(tmp_path):
+  """Case 27: the BOS counts towards the length; the pad id may be a stop id, so lengths say where a prompt ends."""
+  tokenizer = HFTokenizer(str(build(tmp_path)))
+  encoded = encode_prompts(tokenizer, ["a b", "a b a b", "hello"], 4)
+  assert encoded.kept == (0, 2)
+  assert encoded.length.tolist() == [3, 2]
+  assert encoded.tokens.tolist() == [[0, 9, 10, 1], [0, 7, 1, 1]]
+
+
+@pytest.mark.case(24)
+def test_case_24_the_first_of_several_stop_ids_ends_the_text(tmp_path):
+  """Case 24: at position 0 too."""
+  tokenizer = HFTokenizer(str(build(tmp_path)))
+  ids = np.array([[[9, 2, 10, 1], [1, 9, 9, 9], [9, 10, 9, 1]]])
+  assert decode_completions(tokenizer, ids, np.array([[4, 4, 3]])) == [["a", "", "a b a"]]
