@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from jaxrl_reason.tasks.stream import content_id
 from jaxrl_reason.types import Grade, Problem, Split, Task
 
+_PARTS = "parts"  # the field that says which part a problem came from, outermost first
 _LONGEST = 100  # problems in one round; finer weights are rounded
 
 
@@ -44,7 +46,8 @@ class Mixture:
     task = self.tasks[which]
     size = task.size(split)
     problem = task.problem(split, position if size is None else position % max(size, 1))
-    fields = {**problem.fields, "task": task.name, "part": which}
+    parts = (which, *problem.fields.get(_PARTS, ()))  # a part may itself be a mixture
+    fields = {"task": task.name, **problem.fields, _PARTS: parts}
     return dataclasses.replace(problem, id=content_id(f"{task.name}|{which}|{problem.id}"), fields=fields)
 
   def size(self, split: Split) -> int | None:
@@ -61,14 +64,22 @@ class Mixture:
       index += 1
 
   def canonical(self, problem: Problem) -> str:
-    task = self.tasks[problem.fields["part"]]
-    return f"{task.name}|{task.canonical(problem)}"
+    task, inner = self._inner(problem)
+    return f"{task.name}|{task.canonical(inner)}"
 
   def direct(self, problem: Problem) -> str:
-    return self.tasks[problem.fields["part"]].direct(problem)
+    task, inner = self._inner(problem)
+    return task.direct(inner)
 
   def grade(self, problem: Problem, completion: str) -> Grade:
-    return self.tasks[problem.fields["part"]].grade(problem, completion)
+    task, inner = self._inner(problem)
+    return task.grade(inner, completion)
+
+  def _inner(self, problem: Problem) -> tuple[Any, Problem]:
+    """The task that a problem came from, and the problem as that task knows it."""
+    which, *rest = problem.fields[_PARTS]
+    fields = {**problem.fields, _PARTS: tuple(rest)}
+    return self.tasks[which], dataclasses.replace(problem, fields=fields)
 
   def _place(self, index: int) -> tuple[int, int]:
     """Which task an index belongs to, and which problem of that task it is."""

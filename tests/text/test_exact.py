@@ -124,8 +124,9 @@ def test_an_answer_wider_than_the_array_is_named():
     answer_arrays(TOKENIZER, [problem], 8)
 
 
-def by_loops(completion, length, answer, answer_length, marker, stops, ignored):
+def by_loops(completion, length, answer, answer_length, *ids):
   """The same verdict, one row at a time, in lists."""
+  marker, stops, ignored = ids
   rewards = np.zeros(length.shape, np.float32)
   for p, g in np.ndindex(*length.shape):
     row = completion[p, g, : length[p, g]].tolist()
@@ -156,7 +157,7 @@ def test_any_vocabulary_stop_and_ignored_ids_against_loops(stops, ignored):
 
 
 def test_rows_are_judged_alone():
-  """Permuting the rows of a group permutes the rewards; batch-mates change nothing; vmap over seeds agrees."""
+  """Permuted rows give permuted rewards; batch-mates change nothing; vmap over seeds agrees."""
   task = tasks.Arithmetic()
   problems = [task.problem("train", i) for i in range(3)]
   texts = [[task.direct(p), ">7", p.solution, task.direct(problems[0])] for p in problems]

@@ -81,7 +81,7 @@ def test_a_missing_template_is_named(tmp_path):
 
 @pytest.mark.case(27)
 def test_case_27_prompts_of_a_published_tokenizer_are_never_cut(tmp_path):
-  """Case 27: the BOS counts towards the length; the pad id may be a stop id, so lengths say where a prompt ends."""
+  """Case 27: the BOS counts; the pad id may be a stop id, so lengths say where a prompt ends."""
   tokenizer = HFTokenizer(str(build(tmp_path)))
   encoded = encode_prompts(tokenizer, ["a b", "a b a b", "hello"], 4)
   assert encoded.kept == (0, 2)
