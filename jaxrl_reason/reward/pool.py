@@ -79,6 +79,8 @@ class Pool:
   def _map(self, items: Sequence[Any]) -> list[Result]:
     todo = collections.deque(enumerate(items))
     results: dict[int, Result] = {}
+    for worker in [w for w in self._workers if w.ready and not w.process.is_alive()]:
+      self._drop(worker)  # it died while idle
     while len(results) < len(items):
       while len(self._workers) < min(self._size, len(items)):
         self._workers.append(_start(self._function))

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from jaxrl_reason.tasks.arithmetic import Arithmetic
 from jaxrl_reason.tasks.countdown import Countdown
 from jaxrl_reason.tasks.counting import Counting
@@ -36,7 +38,7 @@ TASKS: dict[str, Callable[..., Any]] = {
 }
 
 
-def from_config(config: Mapping[str, Any]) -> Task:
+def from_config(config: ConfigDict | Mapping[str, Any]) -> Task:
   """The task of a config: its `name` and knobs.
 
   `path` makes it a JSONL task whatever the name. `name="mixture"` mixes the sub-configs under `parts`, each
@@ -52,7 +54,7 @@ def from_config(config: Mapping[str, Any]) -> Task:
   if knobs.get("path"):
     knobs["name"] = name
     make: Callable[..., Any] = jsonl
-    if isinstance(knobs["path"], Mapping) or hasattr(knobs["path"], "items"):
+    if not isinstance(knobs["path"], str):
       knobs["path"] = dict(knobs["path"])
   elif name in TASKS:
     make = TASKS[name]

@@ -13,7 +13,7 @@ from jaxrl_reason.types import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Counting(Stream):
-  """How many of the first letter of the alphabet's draw stand in `length` letters of the first `letters`.
+  """How often one letter stands in a string of `length` letters, drawn from the first `letters` of a to z.
 
   The solution writes each letter with the count so far.
   """

@@ -90,6 +90,8 @@ def reasoning_gym(
     raise ValueError(
       f"reasoning_gym: dataset is {dataset!r}, but {_BROKEN[dataset]}; allowed: any other data set"
     )
+  if "{question}" not in template:
+    raise ValueError(f"reasoning_gym: template is {template!r}; allowed: a text with {{question}} in it")
   allowed = {field.name for field in dataclasses.fields(datasets[dataset][1])} - {"seed", "size"}
   for knob in knobs:
     if knob not in allowed:

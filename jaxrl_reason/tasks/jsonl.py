@@ -23,7 +23,7 @@ class JsonLines:
 
   name: str
   problems: Mapping[Split, tuple[Problem, ...]] = dataclasses.field(repr=False)
-  question: str = "question"  # the field that is the content by which splits are disjoint
+  content: tuple[str, ...] = ("question",)  # the fields that the prompt shows: splits are disjoint by them
   skipped: int = 0
   exact = False
   slow = False
@@ -39,7 +39,7 @@ class JsonLines:
     return len(self._split(split))
 
   def canonical(self, problem: Problem) -> str:
-    return str(problem.fields[self.question])
+    return _content(problem.fields, self.content)
 
   def direct(self, problem: Problem) -> str:
     """The completion that gives the answer at once."""
@@ -88,6 +88,8 @@ def jsonl(
   if not files:
     raise ValueError("jsonl: path is an empty mapping; allowed: one file, or a file for each split")
   layout = _Layout(question, answer, template)
+  if not layout.content():
+    raise ValueError(f"jsonl: template is {template!r}; allowed: a text with a field, such as '{{question}}'")
   problems: dict[Split, list[Problem]] = {
     s: [] for s in get_args(Split) if isinstance(path, str) or s in files
   }
@@ -98,15 +100,20 @@ def jsonl(
     read, bad = _read(file, layout, on_bad)
     skipped += bad
     for problem in read:
-      problems[split or split_of(str(problem.fields[question]))].append(problem)  # type: ignore[index]
+      problems[split or split_of(_content(problem.fields, layout.content()))].append(problem)  # type: ignore[index]
   _warn_about_overlap(name, problems)
-  return JsonLines(name, {s: tuple(rows) for s, rows in problems.items()}, question, skipped)
+  return JsonLines(name, {s: tuple(rows) for s, rows in problems.items()}, layout.content(), skipped)
 
 
 class _Layout(NamedTuple):
   question: str
   answer: str
   template: str
+
+  def content(self) -> tuple[str, ...]:
+    """The fields that the template shows, under their names in the file."""
+    shown = [field for _, field, _, _ in string.Formatter().parse(self.template) if field is not None]
+    return tuple(self.question if field == "question" else field for field in shown)
 
 
 class _BadLine(ValueError):
@@ -147,7 +154,7 @@ def _problem(line: bytes, layout: _Layout) -> Problem:
   solution = reasoning + marker + " " + gold if marker else ""
   if solution and not equivalent(gold, final_answer(solution) or ""):
     raise _BadLine(f"field {layout.answer!r} is {answer!r}; allowed: one line of answer after {_GOLD}")
-  return Problem(content_id(question), prompt, gold, solution, row)
+  return Problem(content_id(_content(row, layout.content())), prompt, gold, solution, row)
 
 
 def _row(line: bytes) -> dict[str, Any]:
@@ -175,6 +182,11 @@ def _fill(template: str, row: dict[str, Any]) -> str:
     if field is not None and field not in row:
       raise _BadLine(f"template {template!r} asks for the field {field!r}; {nearest(field, row)}")
   return template.format(**row)
+
+
+def _content(row: Mapping[str, Any], fields: tuple[str, ...]) -> str:
+  """What a problem is about, whatever words the template puts around it."""
+  return "|".join(str(row[field]) for field in fields)
 
 
 def _warn_about_overlap(name: str, problems: Mapping[Split, list[Problem]]) -> None:

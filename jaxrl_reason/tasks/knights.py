@@ -1,6 +1,6 @@
 """Knights and knaves: knights say what is true, knaves what is false; who is who?
 
-`knights A:B- B:A~C C:A+=` → `+++A;++-...>A+B-C-`.
+`knights A:B- B:A~C C:A+=` → `+++A;++-A;...;-+->A-B+C-`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mazes on a small grid: `maze S.#./..../#.#./...G=` → moves, `11R12D22...>RDDRRD`."""
+"""Mazes on a small grid: `maze S.#./..../#.#./...G=` → `11D21R22D32...>DRDDRR`."""
 
 from __future__ import annotations
 

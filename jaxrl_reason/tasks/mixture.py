@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
-from fractions import Fraction
+from typing import Any
 
 from jaxrl_reason.tasks.stream import content_id
 from jaxrl_reason.types import Grade, Problem, Split, Task
 
-_FINEST = 100  # weights are rounded to fractions with at most this denominator
+_PARTS = "parts"  # the field that says which part a problem came from, outermost first
+_LONGEST = 100  # problems in one round; finer weights are rounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,10 @@ class Mixture:
   tasks: tuple[Task, ...]
   shares: tuple[int, ...]  # problems of each task in one round
   name = "mixture"
-  exact = False
+
+  @property
+  def exact(self) -> bool:
+    return all(getattr(task, "exact", False) for task in self.tasks)
 
   @property
   def slow(self) -> bool:
@@ -43,7 +46,8 @@ class Mixture:
     task = self.tasks[which]
     size = task.size(split)
     problem = task.problem(split, position if size is None else position % max(size, 1))
-    fields = {**problem.fields, "task": task.name, "part": which}
+    parts = (which, *problem.fields.get(_PARTS, ()))  # a part may itself be a mixture
+    fields = {"task": task.name, **problem.fields, _PARTS: parts}
     return dataclasses.replace(problem, id=content_id(f"{task.name}|{which}|{problem.id}"), fields=fields)
 
   def size(self, split: Split) -> int | None:
@@ -60,14 +64,22 @@ class Mixture:
       index += 1
 
   def canonical(self, problem: Problem) -> str:
-    task = self.tasks[problem.fields["part"]]
-    return f"{task.name}|{task.canonical(problem)}"
+    task, inner = self._inner(problem)
+    return f"{task.name}|{task.canonical(inner)}"
 
   def direct(self, problem: Problem) -> str:
-    return self.tasks[problem.fields["part"]].direct(problem)
+    task, inner = self._inner(problem)
+    return task.direct(inner)
 
   def grade(self, problem: Problem, completion: str) -> Grade:
-    return self.tasks[problem.fields["part"]].grade(problem, completion)
+    task, inner = self._inner(problem)
+    return task.grade(inner, completion)
+
+  def _inner(self, problem: Problem) -> tuple[Any, Problem]:
+    """The task that a problem came from, and the problem as that task knows it."""
+    which, *rest = problem.fields[_PARTS]
+    fields = {**problem.fields, _PARTS: tuple(rest)}
+    return self.tasks[which], dataclasses.replace(problem, fields=fields)
 
   def _place(self, index: int) -> tuple[int, int]:
     """Which task an index belongs to, and which problem of that task it is."""
@@ -88,10 +100,12 @@ def mixture(tasks: Sequence[Task], weights: Sequence[float] | None = None) -> Mi
     raise ValueError(
       f"mixture: weights are {weights} for {len(tasks)} tasks; allowed: one positive number for each task"
     )
-  total = sum(weights)
-  shares = [max(Fraction(w / total).limit_denominator(_FINEST), Fraction(1, _FINEST)) for w in weights]
-  common = math.lcm(*(share.denominator for share in shares))
-  return Mixture(tuple(tasks), tuple(int(share * common) for share in shares))
+  parts = [weight / sum(weights) for weight in weights]
+  exact = (
+    n for n in range(1, _LONGEST) if all(p * n > 0.5 and abs(p * n - round(p * n)) < 1e-6 for p in parts)
+  )
+  length = next(exact, _LONGEST)
+  return Mixture(tuple(tasks), tuple(max(1, round(part * length)) for part in parts))
 
 
 @functools.lru_cache(maxsize=64)

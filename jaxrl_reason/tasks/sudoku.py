@@ -1,4 +1,4 @@
-"""Sudoku of 4x4 cells with one solution: `sudoku 1.34/34.2/...=` → `122;333>1234/...`."""
+"""Sudoku of 4x4 cells with one solution: `sudoku 1.34/34.2/...=` → `122;231>1234/...`."""
 
 from __future__ import annotations
 

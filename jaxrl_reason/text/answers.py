@@ -34,7 +34,7 @@ def final_answer(text: str) -> str | None:
   `Answer: X`; the last of them wins. Only where none of them occurs, the text after the last `>`
   counts (tags such as `</think>` and the `<<6/2=3>>` of calculators are no markers). Source: this project.
   """
-  claims = [(m.end(), _first_sentence(text[m.end() :])) for m in _PHRASE.finditer(text)]
+  claims = [(m.end(), _first_sentence(text[m.end() :])) for m in list(_PHRASE.finditer(text))[-1:]]
   at = text.rfind("####")
   if at >= 0:
     claims.append((at, _first_sentence(text[at + 4 :])))

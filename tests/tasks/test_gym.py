@@ -2,11 +2,10 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from jaxrl_reason import reward, tasks
-
-import numpy as np
 
 
 def test_a_missing_extra_is_named(monkeypatch):
@@ -19,7 +18,7 @@ def test_a_missing_extra_is_named(monkeypatch):
 @pytest.mark.case(42)
 @pytest.mark.parametrize("name", ["chain_sum", "leg_counting", "word_sorting", "jugs"])
 def test_case_42_gym_splits_are_disjoint_and_golds_correct(name):
-  """Case 42: the generator's own seeds s and s+1 share items; these splits share none. Answers may hold `>`."""
+  """Case 42: seeds s and s+1 share items; these splits share none. Answers may hold `>`."""
   task = tasks.reasoning_gym(name)
   owner = {}
   for split in ("train", "validation", "test"):
@@ -46,12 +45,14 @@ def test_case_42_no_partial_credit_for_a_substring_unless_asked():
 
 @pytest.mark.extra
 def test_names_and_knobs_are_checked():
-  assert tasks.from_config({"name": "reasoning_gym", "dataset": "chain_sum", "min_terms": 3}).knobs == (("min_terms", 3),)
-  with pytest.raises(ValueError, match="dataset is 'chain_sun'.*did you mean 'chain_sum'"):
+  assert tasks.from_config({"name": "reasoning_gym", "dataset": "chain_sum", "min_terms": 3}).knobs == (
+    ("min_terms", 3),
+  )
+  with pytest.raises(ValueError, match=r"dataset is 'chain_sun'.*did you mean 'chain_sum'"):
     tasks.reasoning_gym("chain_sun")
-  with pytest.raises(ValueError, match="chain_sum has no knob 'min_term'.*did you mean 'min_terms'"):
+  with pytest.raises(ValueError, match=r"chain_sum has no knob 'min_term'.*did you mean 'min_terms'"):
     tasks.reasoning_gym("chain_sum", min_term=3)
-  with pytest.raises(ValueError, match="takes every answer"):
+  with pytest.raises(ValueError, match=r"takes every answer"):
     tasks.reasoning_gym("game_of_life_halting")
 
 

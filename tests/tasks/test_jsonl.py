@@ -8,7 +8,10 @@ from jaxrl_reason.tasks import jsonl
 
 # The shape of grade-school data sets, written for this test.
 ROWS = (
-  ("Asha has 3 jars of 12 plums and eats 2. How many are left?", "3*12=<<3*12=36>>36\n36-2=<<36-2=34>>34\n#### 34"),
+  (
+    "Asha has 3 jars of 12 plums and eats 2. How many are left?",
+    "3*12=<<3*12=36>>36\n36-2=<<36-2=34>>34\n#### 34",
+  ),
   ("A shop sells 1,000 pens and 234 caps. How many things?", "1000+234=1234\n#### 1,234"),
   ("Half of 37 litres is how many litres?", "37/2=18.5\n#### 18.5"),
   ("Ravi owes 7 coins and has 3. How rich is he?", "3-7=-4\n#### -4"),
@@ -40,9 +43,23 @@ def test_every_gold_grades_itself_correct(task):
 
 def test_verdicts(task):
   problem = task.problem("train", 1)
-  for right in ("#### 1234", "#### $1,234.00", r"so \boxed{1234}", "The answer is 1,234.", "Answer: 1234", "x>1234"):
+  for right in (
+    "#### 1234",
+    "#### $1,234.00",
+    r"so \boxed{1234}",
+    "The answer is 1,234.",
+    "Answer: 1234",
+    "x>1234",
+  ):
     assert task.grade(problem, right) == (1.0, "correct"), right
-  for wrong in ("#### 123", "#### 12345", "#### 1234 or 5", r"\boxed{1234}\boxed{7}", "The answer is 34.", ">4"):
+  for wrong in (
+    "#### 123",
+    "#### 12345",
+    "#### 1234 or 5",
+    r"\boxed{1234}\boxed{7}",
+    "The answer is 34.",
+    ">4",
+  ):
     assert task.grade(problem, wrong) == (0.0, "wrong"), wrong
 
 
@@ -94,19 +111,19 @@ def test_bad_lines_stop_or_are_counted(tmp_path, line, message, caplog):
   path = tmp_path / "b.jsonl"
   line = line if isinstance(line, bytes) else line.encode()
   path.write_bytes(b'{"question": "1+1?", "answer": 2}\n\n' + line + b"\n")
-  with pytest.raises(ValueError, match=f"b.jsonl:3: .*{message}"):
+  with pytest.raises(ValueError, match=rf"b.jsonl:3: .*{message}"):
     jsonl({"train": str(path)})
   task = jsonl({"train": str(path)}, on_bad="skip")
   assert (task.size("train"), task.skipped) == (1, 1)
   assert "skipped 1 bad lines" in caplog.text
   path.write_bytes(line)
-  with pytest.raises(ValueError, match="holds no problem; first bad line"):
+  with pytest.raises(ValueError, match=r"holds no problem; first bad line"):
     jsonl({"train": str(path)}, on_bad="skip")
 
 
 def test_empty_file_is_an_error(tmp_path):
   (tmp_path / "c.jsonl").write_text("\n")
-  with pytest.raises(ValueError, match="c.jsonl holds no problem"):
+  with pytest.raises(ValueError, match=r"c.jsonl holds no problem"):
     jsonl(str(tmp_path / "c.jsonl"))
 
 
@@ -120,7 +137,9 @@ def test_case_42_one_file_is_split_by_content(tmp_path):
   for split in ("train", "validation", "test"):
     problems = [forward.problem(split, i) for i in range(forward.size(split))]
     content[split] = {forward.canonical(problem) for problem in problems}
-    assert content[split] == {backward.problem(split, i).fields["question"] for i in range(backward.size(split))}
+    assert content[split] == {
+      backward.problem(split, i).fields["question"] for i in range(backward.size(split))
+    }
   assert sum(map(len, content.values())) == 400 == len(set().union(*content.values()))
   assert sum(forward.size(s) for s in content) == 500
   assert 280 < len(content["train"]) < 360
@@ -131,19 +150,33 @@ def test_files_for_splits_keep_their_order_and_tell_of_shared_questions(tmp_path
   task = jsonl({"train": train, "test": test})
   assert [task.problem("test", i).answer for i in range(2)] == ["18.5", "-4"]
   assert "1 questions stand in more than one split" in caplog.text
-  with pytest.raises(ValueError, match="no file was given for split 'validation'; allowed: test, train"):
+  with pytest.raises(ValueError, match=r"no file was given for split 'validation'; allowed: test, train"):
     task.problem("validation", 0)
-  with pytest.raises(IndexError, match="index is 2 in split 'test'; allowed: 0 to 1"):
+  with pytest.raises(IndexError, match=r"index is 2 in split 'test'; allowed: 0 to 1"):
     task.problem("test", 2)
-  with pytest.raises(ValueError, match="split is 'tset'.*did you mean 'test'"):
+  with pytest.raises(ValueError, match=r"split is 'tset'.*did you mean 'test'"):
     jsonl({"tset": test})
+
+
+def test_problems_that_share_a_question_but_not_their_body_are_two(tmp_path):
+  rows = [{"body": f"Mia has {n} figs.", "question": "How many figs?", "answer": n} for n in range(30)]
+  path = write(tmp_path / "g.jsonl", rows)
+  plain, full = jsonl({"train": path}), jsonl({"train": path}, template="{body} {question}\n")
+  assert len({plain.problem("train", i).id for i in range(30)}) == 1
+  assert len({full.problem("train", i).id for i in range(30)}) == 30
+  worded = jsonl({"train": path}, template="Q: {body} {question}\nA: ")
+  assert [worded.problem("train", i).id for i in range(30)] == [
+    full.problem("train", i).id for i in range(30)
+  ]
+  with pytest.raises(ValueError, match=r"template is 'Solve it'; allowed: a text with a field"):
+    jsonl(path, template="Solve it")
 
 
 def test_template_takes_any_field(tmp_path, rows):
   path = write(tmp_path / "f.jsonl", [{**row, "problem": row["question"]} for row in rows])
   task = jsonl({"train": path}, question="problem", template="[{level}] {question}\nA:")
   assert task.problem("train", 2).prompt == f"[2] {ROWS[2][0]}\nA:"
-  with pytest.raises(ValueError, match="asks for the field 'levle'.*did you mean 'level'"):
+  with pytest.raises(ValueError, match=r"asks for the field 'levle'.*did you mean 'level'"):
     jsonl({"train": path}, template="{levle}")
-  with pytest.raises(ValueError, match="asks for the field ''"):
+  with pytest.raises(ValueError, match=r"asks for the field ''"):
     jsonl({"train": path}, template="{}")

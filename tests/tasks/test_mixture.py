@@ -14,7 +14,7 @@ def test_every_prefix_is_close_to_the_weights_and_parts_have_no_gaps():
   taken = [0, 0, 0]
   for index in range(60):
     problem = mixed.problem("train", index)
-    which = problem.fields["part"]
+    (which,) = problem.fields["parts"]
     assert problem.prompt == parts[which].problem("train", taken[which]).prompt
     taken[which] += 1
     assert all(abs(n - w * (index + 1)) <= 1 for n, w in zip(taken, (0.5, 0.3, 0.2)))
@@ -24,7 +24,31 @@ def test_every_prefix_is_close_to_the_weights_and_parts_have_no_gaps():
     assert problem.fields["task"] == parts[which].name
   assert taken == [30, 18, 12]
   assert mixed.size("train") is None
+  assert mixed.exact
   assert not mixed.slow
+  assert not tasks.mixture((*parts, tasks.Maze())).exact
+
+
+def test_weights_are_exact_where_a_short_round_can_be_and_close_where_not():
+  two = (tasks.Arithmetic(), tasks.Maze())
+  assert tasks.mixture(two).shares == (1, 1)
+  assert tasks.mixture(two, (2.0, 1.0)).shares == (2, 1)
+  assert tasks.mixture(two, (0.25, 0.75)).shares == (1, 3)
+  assert tasks.mixture(two, (1.0, 3.14159)).shares == (24, 76)
+  assert tasks.mixture(two, (1.0, 1e6)).shares == (1, 100)
+
+
+def test_mixtures_nest():
+  inner = tasks.mixture((tasks.Counting(), tasks.Arithmetic()))
+  outer = tasks.mixture((tasks.Spatial(), inner))
+  seen = set()
+  for index in range(8):
+    problem = outer.problem("train", index)
+    seen.add((problem.fields["parts"], problem.fields["task"]))
+    assert outer.grade(problem, problem.solution).outcome == "correct"
+    assert outer.grade(problem, outer.direct(problem) + "0").outcome == "wrong"
+    assert outer.canonical(problem).count("|") == len(problem.fields["parts"])
+  assert seen == {((0,), "spatial"), ((1, 0), "counting"), ((1, 1), "arithmetic")}
 
 
 def test_a_finite_part_starts_over_and_sets_the_size(tmp_path):
@@ -38,7 +62,9 @@ def test_a_finite_part_starts_over_and_sets_the_size(tmp_path):
   assert asked[size] == "0?\n"
 
 
-@pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, float("nan")), (1.0, float("inf"))])
+@pytest.mark.parametrize(
+  "weights", [(1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, float("nan")), (1.0, float("inf"))]
+)
 def test_weights_are_checked(weights):
   with pytest.raises(ValueError, match="allowed: one positive number for each task"):
     tasks.mixture((tasks.Arithmetic(), tasks.Maze()), weights)
