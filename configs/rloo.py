@@ -2,8 +2,8 @@
 
   python -m jaxrl_reason.train --config configs/rloo.py --workdir runs/rloo
 
-One on-policy update per batch, so the clip is open: min(ρ c, clip(ρ, 0, ∞) c) = ρ c, whose gradient at ρ = 1 is
-REINFORCE. Departure: the KL to the reference is a penalty with unbiased gradient, not a part of the reward.
+One on-policy update per batch; the gradient of −ρ c at ρ = 1 is REINFORCE's.
+Departure: the KL to the reference is a penalty with unbiased gradient, not a part of the reward.
 """
 
 from configs.testbeds import tiny_arithmetic

@@ -10,9 +10,7 @@ def _masked(mask: Bool[Array, "P G T"], row_weights: Float[Array, "P G"]) -> Flo
   return mask * row_weights[..., None]
 
 
-def token_mean_weights(
-  mask: Bool[Array, "P G T"], row_weights: Float[Array, "P G"]
-) -> Float[Array, "P G T"]:
+def token_mean_weights(mask: Bool[Array, "P G T"], row_weights: Float[Array, "P G"]) -> Float[Array, "P G T"]:
   """Every token of the step weighs the same.
 
     wₜ = mₜ / Σ m   (0 for an empty step)

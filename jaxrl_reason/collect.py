@@ -79,7 +79,9 @@ def sample(bed: Testbed, params: Any, prompts: Prompts, key: jax.Array, evaluati
   return jax.tree.map(lambda x: x[:count], rollouts)
 
 
-def demonstrate(bed: Testbed, method: Method, problems: list[Problem], prompts: Prompts, step: int) -> Rollouts:
+def demonstrate(
+  bed: Testbed, method: Method, problems: list[Problem], prompts: Prompts, step: int
+) -> Rollouts:
   """Given completions as rollouts: the tokens of the demonstration and the stop token."""
   assert method.demonstrations is not None
   shape = (len(problems), prompts.rollout_id.shape[1], bed.settings.sampling.completion_tokens)

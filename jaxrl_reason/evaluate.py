@@ -1,13 +1,14 @@
 """Evaluates a model on tasks: accuracy, pass@k and maj@k with intervals over problems.
 
-  python -m jaxrl_reason.evaluate --model runs/quickstart/model --task arithmetic --task countdown
-  python -m jaxrl_reason.evaluate --workdir runs/quickstart --checkpoint best
+python -m jaxrl_reason.evaluate --model runs/quickstart/model --task arithmetic --task countdown
+python -m jaxrl_reason.evaluate --workdir runs/quickstart --checkpoint best
 """
 
 import dataclasses
 import json
 import pathlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from absl import app, flags
 from ml_collections import ConfigDict
@@ -16,6 +17,7 @@ from jaxrl_reason import runtime
 from jaxrl_reason.evaluator import Evaluation, make_evaluator
 from jaxrl_reason.settings import Eval, Sampling, Settings, settings_from
 from jaxrl_reason.testbed import build
+from jaxrl_reason.types import Split
 
 _MODEL = flags.DEFINE_string("model", None, "'embedded', or a folder with config.json and model.safetensors.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run whose checkpoint to evaluate.")
@@ -24,14 +26,14 @@ _TASKS = flags.DEFINE_multi_string("task", None, "Task name or a .jsonl file; ma
 _PROBLEMS = flags.DEFINE_integer("problems", 256, "Problems of each task.")
 _SAMPLES = flags.DEFINE_integer("samples", 8, "Completions of each problem.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Sampling temperature; 0 = greedy.")
-_SPLIT = flags.DEFINE_string("split", "test", "train, validation or test.")
+_SPLIT = flags.DEFINE_enum("split", "test", ["train", "validation", "test"], "Split of the problems.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the draws and of the bootstrap.")
 _PROMPT = flags.DEFINE_integer("prompt_tokens", 128, "Longest prompt; longer ones are dropped and counted.")
 _COMPLETION = flags.DEFINE_integer("completion_tokens", 96, "Longest completion.")
 _OUT = flags.DEFINE_string("out", None, "JSON file for the summary and every completion.")
 
 
-def task_section(name: str) -> dict[str, Any]:
+def task_section(name: str) -> Mapping[str, Any]:
   """The config of a task given on the command line: its name, or the path of a JSONL file."""
   return {"path": name} if name.endswith(".jsonl") else {"name": name}
 
@@ -49,7 +51,10 @@ def settings_from_flags(task: str) -> Settings:
     model=_MODEL.value or "embedded",
     sampling=Sampling(prompt_tokens=_PROMPT.value, completion_tokens=_COMPLETION.value),
     eval=Eval(
-      problems=_PROBLEMS.value, samples=_SAMPLES.value, temperature=_TEMPERATURE.value, split=_SPLIT.value
+      problems=_PROBLEMS.value,
+      samples=_SAMPLES.value,
+      temperature=_TEMPERATURE.value,
+      split=cast(Split, _SPLIT.value),
     ),
   )
 
@@ -66,7 +71,7 @@ def evaluate_run(workdir: pathlib.Path, which: str) -> dict[str, Evaluation]:
     int(which) if which.isdigit() else which, {"params": bed.params}, subset=True
   )
   print(f"checkpoint of step {saved.step} in {workdir}")
-  sections = [task_section(name) for name in _TASKS.value or ()] or [settings.task]
+  sections: list[Mapping[str, Any]] = [task_section(name) for name in _TASKS.value or ()] or [settings.task]
   beds = [build(dataclasses.replace(settings, task=section)) for section in sections]
   return {bed.task.name: make_evaluator(bed)(saved.state["params"]) for bed in beds}
 

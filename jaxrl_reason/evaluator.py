@@ -18,9 +18,9 @@ _EVAL_STREAM = 2**31 - 1  # the step number of evaluation keys: no training step
 
 
 class Evaluation(NamedTuple):
-  """`summary`: name → (value, low, high), 95 % bootstrap intervals over problems; `rows`: one per completion."""
+  """`summary`: name → (value, low, high), 95 % bootstrap over problems; `rows`: one per completion."""
 
-  summary: dict[str, tuple[float, float, float]]
+  summary: dict[str, evals.Estimate]
   rows: list[dict[str, Any]]
 
   @property
@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
 
   def row(self) -> dict[str, float]:
     """The summary as metrics: eval/<name>, with its interval."""
-    out = {}
+    out: dict[str, float] = {}
     for name, (value, low, high) in self.summary.items():
       out |= {f"eval/{name}": value, f"eval/{name}/low": low, f"eval/{name}/high": high}
     return out
@@ -39,7 +39,7 @@ class Evaluation(NamedTuple):
 
   @staticmethod
   def from_json(given: Mapping[str, Any]) -> Evaluation:
-    return Evaluation({k: tuple(v) for k, v in given["summary"].items()}, [])
+    return Evaluation({k: evals.Estimate(*v) for k, v in given["summary"].items()}, [])
 
 
 def ks_of(samples: int) -> tuple[int, ...]:
@@ -96,8 +96,7 @@ def make_evaluator(bed: Testbed) -> Callable[[Params], Evaluation]:
     seed = bed.settings.seed
     summary = evals.summary(correct, ids, np.zeros(len(problems), int), ks_of(samples), seed=seed)
     for name, values in (("length", length), ("truncated_frac", truncated)):
-      mean, low, high = evals.bootstrap_interval(values.mean(1).astype(float), seed)
-      summary[name] = (mean, low, high)
+      summary[name] = evals.bootstrap_interval(values.mean(1).astype(float), seed)
     rows = [
       {
         "problem": p.id,

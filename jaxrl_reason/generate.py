@@ -1,7 +1,7 @@
 """Completions of prompts: batched, or streamed as they are written.
 
-  python -m jaxrl_reason.sample --prompt "59+63=" --n 4
-  python -m jaxrl_reason.sample --model runs/quickstart/model --prompt "59+63=" --stream
+python -m jaxrl_reason.sample --prompt "59+63=" --n 4
+python -m jaxrl_reason.sample --model runs/quickstart/model --prompt "59+63=" --stream
 """
 
 import sys
@@ -18,13 +18,19 @@ from jaxrl_reason.testbed import Testbed, build
 from jaxrl_reason.text import encode_prompts
 from jaxrl_reason.types import Problem, Prompts
 
-_MODEL = flags.DEFINE_string("model", "embedded", "'embedded', or a folder with config.json and model.safetensors.")
-_PROMPTS = flags.DEFINE_multi_string("prompt", None, "Prompt; may be repeated. Without one, lines of standard input.")
+_MODEL = flags.DEFINE_string(
+  "model", "embedded", "'embedded', or a folder with config.json and model.safetensors."
+)
+_PROMPTS = flags.DEFINE_multi_string(
+  "prompt", None, "Prompt; may be repeated. Without one, lines of standard input."
+)
 _N = flags.DEFINE_integer("n", 1, "Completions of each prompt.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Sampling temperature.")
 _TOP_K = flags.DEFINE_integer("top_k", 0, "Keep the k most likely tokens; 0 = all.")
 _TOP_P = flags.DEFINE_float("top_p", 1.0, "Keep the smallest set of tokens with this probability.")
-_MIN_P = flags.DEFINE_float("min_p", 0.0, "Keep tokens of at least this share of the most likely one's probability.")
+_MIN_P = flags.DEFINE_float(
+  "min_p", 0.0, "Keep tokens of at least this share of the most likely one's probability."
+)
 _PROMPT_TOKENS = flags.DEFINE_integer("prompt_tokens", 128, "Longest prompt, in tokens.")
 _COMPLETION = flags.DEFINE_integer("completion_tokens", 96, "Longest completion, in tokens.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the draws.")

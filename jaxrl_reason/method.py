@@ -16,11 +16,12 @@ from jaxrl_reason.types import (
   Ratio,
   Signal,
   Surrogate,
+  Task,
   Transform,
   nearest,
 )
 
-Demonstrate = Callable[[Problem, int], str]  # (problem, step) → the completion to learn from
+Demonstrate = Callable[[Task, Problem, int], str]  # (task, problem, draw) → the completion to learn from
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,9 @@ class Method:
     missing = [name for name, part in parts.items() if part is None]
     if self.objective is None:
       if missing:
-        raise ValueError(f"Method: {', '.join(missing)} missing; allowed: all of {sorted(parts)}, or objective")
+        raise ValueError(
+          f"Method: {', '.join(missing)} missing; allowed: all of {sorted(parts)}, or objective"
+        )
       made = policy_gradient(self.ratio, self.surrogate, self.penalties, self.aggregate)
       object.__setattr__(self, "objective", made)
     elif len(missing) < len(parts) or self.penalties:

@@ -49,7 +49,7 @@ def _mismatch(scores: Scores, rollouts: Rollouts) -> Metrics:
 def policy_gradient(
   ratio: Ratio, surrogate: Surrogate, penalties: tuple[Penalty, ...], aggregate: Aggregate
 ) -> Objective:
-  """L = Σₜ wₜ · (surrogate(ρₜ, cₜ) + Σₖ βₖ penaltyₖ,ₜ), the weights w fixed by `aggregate` for the whole step.
+  """L = Σₜ wₜ · (surrogate(ρₜ, cₜ) + Σₖ βₖ penaltyₖ,ₜ), the weights w fixed by `aggregate` for the step.
 
   Credit carries no gradient (stopped here, once). Tokens outside the mask contribute exactly 0.
   """
@@ -62,7 +62,7 @@ def policy_gradient(
     parts |= {p.name: (p.coefficient, p.loss(scores, rollouts)) for p in penalties}
     total = sum(jnp.where(mask, coefficient * part, 0.0) for coefficient, part in parts.values())
 
-    metrics = {f"loss/{name}": _masked_mean(part, mask) for name, (_, part) in parts.items()}
+    metrics: Metrics = {f"loss/{name}": _masked_mean(part, mask) for name, (_, part) in parts.items()}
     metrics |= _ratio_metrics(log_ratio, mask) | _mismatch(scores, rollouts)
     metrics |= {k: _masked_mean(v, mask) for k, v in surrogate.metrics(log_ratio, credit).items()}
     if "reference_logprobs" in rollouts.marks:
@@ -84,12 +84,14 @@ def policy_gradient(
     raise ValueError(f"penalties={names}: a name stands twice; allowed: each penalty once")
   if not all(math.isfinite(p.coefficient) for p in penalties):
     raise ValueError(f"penalties={penalties}: coefficients must be finite")
-  parts = (ratio, surrogate, *penalties)
+  parts: tuple[Ratio | Surrogate | Penalty, ...] = (ratio, surrogate, *penalties)
   return Objective(
     weights=lambda rollouts: aggregate.weights(rollouts.mask, rollouts.weights),
     loss=loss,
     formula=f"{aggregate.formula},  ℓ = {surrogate.formula}{beta},  {ratio.formula}",
     needs=tuple(dict.fromkeys(n for part in parts for n in part.needs)),
-    sources=tuple(dict.fromkeys(p.source for p in (*parts, aggregate) if p.source != "this project")),
+    sources=tuple(
+      dict.fromkeys(s for s in (*(p.source for p in parts), aggregate.source) if s != "this project")
+    ),
     warnings=warnings,
   )

@@ -6,6 +6,14 @@ from jaxtyping import Array, Bool, Float
 from jaxrl_reason.types import Ratio, Rollouts
 
 
+EXPONENT = 20.0  # nats: the log ratio is clamped here before exp, so that no product overflows
+
+
+def ratio_of(log_ratio: Float[Array, "P G T"]) -> Float[Array, "P G T"]:
+  """ρ = exp(clamp(log ρ, ±20 nats)): finite, with zero gradient beyond the clamp."""
+  return jnp.exp(jnp.clip(log_ratio, -EXPONENT, EXPONENT))
+
+
 def token_log_ratio(
   logprobs: Float[Array, "P G T"], behaviour: Float[Array, "P G T"], mask: Bool[Array, "P G T"]
 ) -> Float[Array, "P G T"]:

@@ -13,11 +13,18 @@ from jaxrl_reason.testbed import Testbed
 from jaxrl_reason.types import Params, Rollouts
 
 
-def rollout_rows(bed: Testbed, graded: Collected, rollouts: Rollouts, credit: jax.Array) -> list[dict[str, Any]]:
+def rollout_rows(
+  bed: Testbed, graded: Collected, rollouts: Rollouts, credit: jax.Array
+) -> list[dict[str, Any]]:
   """Plain rows of the first `log.rollouts` prompts: tokens as text, credit per token, reward by term."""
   count = min(bed.settings.log.rollouts, len(graded.problems))
   completion, length, logprobs, truncated = jax.device_get(
-    (rollouts.completion[:count], rollouts.length[:count], rollouts.logprobs[:count], rollouts["truncated"][:count])
+    (
+      rollouts.completion[:count],
+      rollouts.length[:count],
+      rollouts.logprobs[:count],
+      rollouts["truncated"][:count],
+    )
   )
   token_credit = np.broadcast_to(np.asarray(credit[:count]), completion.shape)
   rows = []
@@ -42,11 +49,8 @@ def rollout_rows(bed: Testbed, graded: Collected, rollouts: Rollouts, credit: ja
   return rows
 
 
-def write_samples(
-  workdir: pathlib.Path, step: int, bed: Testbed, graded: Collected, rollouts: Rollouts, credit: jax.Array
-) -> None:
+def write_samples(workdir: pathlib.Path, step: int, rows: list[dict[str, Any]]) -> None:
   """samples/step_N.txt to read and samples/step_N.html with the credit of every token in colour."""
-  rows = rollout_rows(bed, graded, rollouts, credit)
   if rows:
     folder = workdir / "samples"
     folder.mkdir(exist_ok=True)
@@ -54,7 +58,9 @@ def write_samples(
     runtime.rollout_table(folder / f"step_{step}.html", rows)
 
 
-def finish(workdir: pathlib.Path, bed: Testbed, params: Params, before: Evaluation, after: Evaluation) -> None:
+def finish(
+  workdir: pathlib.Path, bed: Testbed, params: Params, before: Evaluation, after: Evaluation
+) -> None:
   """Writes the model and the learning curve, and prints the table before and after and where things are."""
   models.save(workdir / "model", bed.model, models.merge_lora(params))
   runtime.learning_curve(workdir / "metrics.jsonl", workdir / "curve.png")
@@ -67,5 +73,7 @@ def finish(workdir: pathlib.Path, bed: Testbed, params: Params, before: Evaluati
     f"samples    {workdir / 'samples'}\n"
     f"model      {workdir / 'model'}\n"
     "try next   "
-    f"python -m jaxrl_reason.evaluate --model {workdir / 'model'} --task {bed.settings.task.get('name', 'jsonl')}"
+    f"python -m jaxrl_reason.evaluate --workdir {workdir} --samples 16\n"
+    "           "
+    f"python -m jaxrl_reason.sample --model {workdir / 'model'} --n 4 --prompt ..."
   )

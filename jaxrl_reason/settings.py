@@ -11,7 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxrl_reason.types import nearest
+from jaxrl_reason.types import Split, nearest
 
 
 def _check(section: object, allowed: Mapping[str, tuple[Callable[[Any], bool], str]]) -> None:
@@ -54,7 +54,10 @@ class Sampling:
     _check(
       self,
       {
-        "temperature": (lambda x: math.isfinite(x) and x > 0, "a finite number > 0 (training needs a spread)"),
+        "temperature": (
+          lambda x: math.isfinite(x) and x > 0,
+          "a finite number > 0 (training needs a spread)",
+        ),
         "top_k": _COUNT,
         "top_p": (lambda x: 0 < x <= 1, "0 < top_p <= 1"),
         "min_p": _SHARE,
@@ -66,7 +69,7 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-  """Optimizer steps per batch: `epochs` passes in `minibatches` parts; `micro_batch` rows at a time (0 = all)."""
+  """`epochs` passes over a batch in `minibatches` optimizer steps; `micro_batch` rows at a time (0 = all)."""
 
   epochs: int = 1
   minibatches: int = 1
@@ -107,13 +110,13 @@ class Optimizer:
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-  """Held-out accuracy: every `every` steps (0 = only before and after), `samples` draws of `problems` problems."""
+  """Held-out accuracy every `every` steps (0 = only before and after), `samples` draws of each problem."""
 
   every: int = 0
   problems: int = 128
   samples: int = 4
   temperature: float = 1.0
-  split: str = "test"
+  split: Split = "test"
   batch: int = 128  # problems sampled at a time
 
   def __post_init__(self):
@@ -209,13 +212,13 @@ class Settings:
       raise ValueError(f"config.truncated={self.truncated!r}; {nearest(self.truncated, TRUNCATED)}")
     if (self.model == "scratch") != (self.architecture is not None):
       raise ValueError(
-        f"config.model={self.model!r} with architecture={self.architecture}; allowed: model='scratch' with an "
-        "architecture, or another model without one"
+        f"config.model={self.model!r} with architecture={self.architecture}; allowed: model='scratch' with "
+        "an architecture, or another model without one"
       )
     if self.batch.prompts % self.update.minibatches:
       raise ValueError(
-        f"config.update.minibatches={self.update.minibatches} does not divide batch.prompts={self.batch.prompts}; "
-        "allowed: a divisor, so that groups stay whole"
+        f"config.update.minibatches={self.update.minibatches} does not divide batch.prompts="
+        f"{self.batch.prompts}; allowed: a divisor, so that groups stay whole"
       )
 
   @property
@@ -241,7 +244,8 @@ class Reads(Mapping):
   """A view of a config that records which top-level fields were read."""
 
   def __init__(self, config: ConfigDict):
-    self._config, self.read = config, set()
+    self._config = config
+    self.read: set[str] = set()
 
   def __getitem__(self, name: str) -> Any:
     self.read.add(name)

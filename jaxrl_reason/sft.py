@@ -1,6 +1,6 @@
 """Supervised fine-tuning: the same loop, on given completions instead of sampled ones.
 
-  python -m jaxrl_reason.sft --config configs/sft.py --workdir runs/sft
+python -m jaxrl_reason.sft --config configs/sft.py --workdir runs/sft
 """
 
 from absl import app, flags

@@ -1,5 +1,6 @@
 """From the loop's settings to real objects: task, tokenizer, model, policy, optimizer, mesh."""
 
+import functools
 import importlib.util
 import pathlib
 from collections.abc import Callable
@@ -111,7 +112,13 @@ def build(settings: Settings) -> Testbed:
   mesh = runtime.make_mesh(**vars(settings.mesh))
   if mesh.size > 1:
     params = jax.device_put(params, runtime.param_shardings(mesh, _axes(settings, model), params))
-  limits = {"stop_ids": tokenizer.stop_ids, "max_new_tokens": settings.sampling.completion_tokens}
+  make_policy = functools.partial(
+    policy.autoregressive,
+    model,
+    stop_ids=tokenizer.stop_ids,
+    max_new_tokens=settings.sampling.completion_tokens,
+    pad_id=tokenizer.pad_id,
+  )
   return Testbed(
     settings=settings,
     task=task,
@@ -119,10 +126,8 @@ def build(settings: Settings) -> Testbed:
     model=model,
     params=params,
     trainable=trainable,
-    policy=policy.autoregressive(model, rules=sampling_rules(settings.sampling), **limits),
-    eval_policy=policy.autoregressive(
-      model, rules=(decoding.Temperature(settings.eval.temperature),), **limits
-    ),
+    policy=make_policy(rules=sampling_rules(settings.sampling)),
+    eval_policy=make_policy(rules=(decoding.Temperature(settings.eval.temperature),)),
     optimizer=make_optimizer(settings.optimizer, settings.steps * settings.updates_per_batch),
     mesh=mesh if mesh.size > 1 else None,
   )
@@ -136,7 +141,9 @@ def load_config_module(path: str) -> ModuleType:
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   if not hasattr(module, "method"):
-    raise AttributeError(f"--config={path}: defines no method(config); allowed: get_config() and method(config)")
+    raise AttributeError(
+      f"--config={path}: defines no method(config); allowed: get_config() and method(config)"
+    )
   return module
 
 
@@ -147,10 +154,14 @@ def parameter_count(params: Params) -> int:
 def memory_estimate(bed: Testbed, keeps_reference: bool) -> dict[str, float]:
   """Megabytes by kind: parameters, gradients, optimizer moments, reference, cache of one sampling batch."""
   size = jnp.dtype(jnp.float32).itemsize / 1e6
-  trained = parameter_count([x for x, keep in zip(jax.tree.leaves(bed.params), jax.tree.leaves(bed.trainable)) if keep])
+  trained = parameter_count(
+    [x for x, keep in zip(jax.tree.leaves(bed.params), jax.tree.leaves(bed.trainable)) if keep]
+  )
   s, m = bed.settings, bed.model
   per_token = 2 * m.layers * m.kv_heads * m.head_dim
-  cache = s.batch.prompts * (s.sampling.prompt_tokens + s.batch.group * s.sampling.completion_tokens) * per_token
+  cache = (
+    s.batch.prompts * (s.sampling.prompt_tokens + s.batch.group * s.sampling.completion_tokens) * per_token
+  )
   return {
     "parameters": parameter_count(bed.params) * size,
     "gradients": trained * size,

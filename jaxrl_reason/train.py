@@ -1,10 +1,9 @@
 """The only loop: prompts → rollouts → reward → signals → credit → update → evaluation → checkpoint.
 
-  python -m jaxrl_reason.train --config configs/quickstart.py --workdir runs/quickstart
+python -m jaxrl_reason.train --config configs/quickstart.py --workdir runs/quickstart
 """
 
 import dataclasses
-import json
 import pathlib
 import signal
 import sys
@@ -22,8 +21,8 @@ from jaxrl_reason import collect, credit, runtime
 from jaxrl_reason.evals.rollout_metrics import credit_metrics, rollout_metrics
 from jaxrl_reason.evaluator import Evaluation, make_evaluator
 from jaxrl_reason.method import Method
+from jaxrl_reason.reporting import finish, rollout_rows, write_samples
 from jaxrl_reason.settings import Reads, settings_from
-from jaxrl_reason.reporting import finish, write_samples
 from jaxrl_reason.testbed import Testbed, build, load_config_module, memory_estimate, parameter_count
 from jaxrl_reason.types import Mean, Metrics, Params, Rollouts
 from jaxrl_reason.update import make_update, partition
@@ -87,13 +86,13 @@ def make_prepare(bed: Testbed, method: Method) -> Callable:
 def reward_metrics(batch: Any) -> Metrics:
   """Means of every term, of accuracy, and of the four verdicts, as (sum, count) pairs."""
   outcomes = np.asarray(batch.outcomes)
-  count = np.float32(outcomes.size)
-  metrics: Metrics = {"accuracy": Mean(np.float32((outcomes == "correct").sum()), count)}
+  count = jnp.float32(outcomes.size)
+  metrics: Metrics = {"accuracy": Mean(jnp.float32((outcomes == "correct").sum()), count)}
   for outcome in ("correct", "wrong", "format", "timeout"):
-    metrics[f"grade/{outcome}_frac"] = Mean(np.float32((outcomes == outcome).sum()), count)
+    metrics[f"grade/{outcome}_frac"] = Mean(jnp.float32((outcomes == outcome).sum()), count)
   for name, values in batch.terms.items():
     known = ~np.isnan(values)
-    metrics[f"reward/{name}/mean"] = Mean(np.float32(values[known].sum()), np.float32(known.sum()))
+    metrics[f"reward/{name}/mean"] = Mean(jnp.float32(values[known].sum()), jnp.float32(known.sum()))
   return metrics
 
 
@@ -121,7 +120,7 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
   evaluate = make_evaluator(bed)
   checkpoints = runtime.Checkpoints(workdir, keep=settings.checkpoint.keep)
   state, progress = restore(checkpoints, bed, method)
-  wandb = {"dir": str(workdir), "config": config.to_dict()} if settings.log.wandb else None
+  wandb = {"dir": str(workdir), "config": config.to_dict()} if settings.log.wandb else False
   writer = runtime.MetricsWriter(workdir, progress.step, settings.log.tensorboard, wandb)
   compiles, timer = runtime.CompileCounter(), runtime.PhaseTimer()
   root = jax.random.key(settings.seed)
@@ -183,7 +182,7 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
         writer.write(progress.step, row)
         display.update(progress.step, row)
         if progress.step % settings.log.every == 0 or progress.step == settings.steps:
-          write_samples(workdir, progress.step, bed, graded, rollouts, value)
+          write_samples(workdir, progress.step, rollout_rows(bed, graded, rollouts, value))
         due = settings.checkpoint.every and progress.step % settings.checkpoint.every == 0
         if due or metric is not None or terminated:
           save(metric)
@@ -205,7 +204,7 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
 
 
 def restore(checkpoints: runtime.Checkpoints, bed: Testbed, method: Method) -> tuple[State, Progress]:
-  """The newest complete checkpoint, or the start. The initial parameters are copied: updates donate theirs."""
+  """The newest complete checkpoint, or the start; initial parameters are copied, since updates donate."""
   params = jax.tree.map(jnp.copy, bed.params)
   opt_state = bed.optimizer.init(partition(params, bed.trainable)[0])
   start = State(params, opt_state, method.credit.init())
@@ -216,15 +215,17 @@ def restore(checkpoints: runtime.Checkpoints, bed: Testbed, method: Method) -> t
   return State(*saved.state), Progress(**saved.extra)
 
 
-def save_batch(workdir: pathlib.Path, step: int, row: dict[str, Any], rollouts: Rollouts, value: jax.Array) -> str:
+def save_batch(
+  workdir: pathlib.Path, step: int, row: dict[str, Any], rollouts: Rollouts, value: jax.Array
+) -> str:
   """Saves the batch that gave a non-finite number; returns the message that names step, part and file."""
   path = workdir / f"nonfinite_step_{step}.npz"
   fields = {k: v for k, v in vars(rollouts).items() if k != "marks"} | rollouts.marks | {"credit": value}
-  np.savez(path, **{k: np.asarray(v) for k, v in fields.items()})
+  np.savez(path, allow_pickle=False, **{k: np.asarray(v) for k, v in fields.items()})
   bad = [k for k in ("loss/total", "grad_norm", *row) if not np.isfinite(row.get(k, 0.0))]
   return (
-    f"step {step}: not finite in {', '.join(dict.fromkeys(bad)) or 'the gradient'}; the update was not applied, the "
-    f"batch is in {path}, and the parameters before it are in the newest checkpoint"
+    f"step {step}: not finite in {', '.join(dict.fromkeys(bad)) or 'the gradient'}; the update was not "
+    f"applied, the batch is in {path}, and the parameters before it are in the newest checkpoint"
   )
 
 
@@ -258,7 +259,7 @@ def describe(config: ConfigDict, make_method: MakeMethod) -> str:
   return "\n".join(lines)
 
 
-# New fields are taken from the command line (a task has knobs of its own); `resolve` refuses what nobody reads.
+# New fields are taken from the command line (a task has knobs of its own); unread ones are refused.
 _CONFIG = config_flags.DEFINE_config_file(
   "config", None, "The method's config file.", lock_config=False, accept_new_attributes=True
 )

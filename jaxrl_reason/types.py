@@ -37,7 +37,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-  """One problem. `id` is stable in its task and seeds every draw made for it; every field reaches the reward."""
+  """One problem. `id` is stable and seeds every draw made for it; every field reaches the reward."""
 
   id: int
   prompt: str
@@ -66,6 +66,10 @@ class Task(Protocol):
     """The number of distinct problems of a finite split; None for a stream without end."""
 
   def grade(self, problem: Problem, completion: str) -> Grade: ...
+
+  def direct(self, problem: Problem) -> str:
+    """The completion that gives the answer at once."""
+    ...
 
 
 # --- device side ---------------------------------------------------------------------------------
@@ -179,7 +183,7 @@ class Policy(NamedTuple):
 
 class Mean(NamedTuple):
   sum: Array
-  count: Array
+  count: Array  # type: ignore[assignment]  # the pair's own field, not tuple.count
 
 
 class Max(NamedTuple):
@@ -284,7 +288,7 @@ class Signal(NamedTuple):
 class Curriculum(NamedTuple):
   """The prompts slot: which problems come next. The state is JSON-able and saved with the checkpoint.
 
-  `init(seed) → state`; `propose(state, task, count) → (state, problems)` gives exactly `count` train problems;
+  `init(seed) → state`; `propose(state, task, count) → (state, problems)`, `count` train problems;
   `observe(state, stats) → state` hears what the step measured, one entry per problem of the batch.
   """
 

@@ -76,7 +76,7 @@ def make_update(
   micro_batch: int = 0,
   mesh: Mesh | None = None,
 ) -> Update:
-  """Builds `update(params, opt_state, rollouts, credit) → (params, opt_state, metrics)`, donating the first two.
+  """Builds `update(params, opt_state, rollouts, credit) → (params, opt_state, metrics)`; donates two.
 
   Each of `epochs` passes cuts the prompts into `minibatches` optimizer steps; each step accumulates over
   micro-batches of `micro_batch` rows (0 = all at once). Token weights are fixed from the whole optimizer
@@ -118,12 +118,12 @@ def make_update(
     params, opt_state = carry
     batch = batch._replace(weights=objective.weights(batch.rollouts))
     grads, metrics = accumulate(params, batch)
-    grad_norm, loss = optax.global_norm(grads), metrics["loss/total"].sum
+    grad_norm, loss = optax.global_norm(grads), metrics["loss/total"].sum  # type: ignore[union-attr]
     finite = jnp.isfinite(grad_norm) & jnp.isfinite(loss)
     train, frozen = partition(params, trainable)
     updates, new_state = optimizer.update(grads, opt_state, train)
     new = combine(optax.apply_updates(train, updates), frozen)
-    keep = lambda a, b: jnp.where(finite, a, b)  # noqa: E731
+    keep = lambda a, b: jnp.where(finite, a, b)
     params, opt_state = jax.tree.map(keep, (new, new_state), (params, opt_state))
     one = jnp.ones(())
     metrics |= {

@@ -1,4 +1,4 @@
-"""Strict by default: eight virtual devices, shapes checked, no silent rank promotion, one compilation cache."""
+"""Strict by default: eight virtual devices, shapes checked, no rank promotion, one compilation cache."""
 
 import os
 import pathlib

@@ -53,12 +53,13 @@ def tiny_pretraining() -> ConfigDict:
   del config.lora
   config.model = "scratch"
   config.architecture = ConfigDict(
-    {"width": 160, "layers": 4, "heads": 5, "kv_heads": 5, "head_dim": 32, "mlp_width": 512}
+    {"width": 128, "layers": 4, "heads": 4, "kv_heads": 4, "head_dim": 32, "mlp_width": 512}
   )
   config.batch = ConfigDict({"prompts": 64, "group": 1})
   config.sampling.prompt_tokens = 40
-  config.sampling.completion_tokens = 48
+  config.sampling.completion_tokens = 28
   config.optimizer.learning_rate = 2e-3
+  config.optimizer.warmup_steps = 50
   config.optimizer.weight_decay = 0.01
   config.optimizer.final_fraction = 0.1
   return config

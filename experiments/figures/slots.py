@@ -23,8 +23,13 @@ def box(index: int, name: str, what: str, parts: str) -> str:
   policy_gradient = index >= 3
   fill = "#e8f0fb" if policy_gradient else "#eef6ee"
   stroke = "#3b6fb6" if policy_gradient else "#3c7d46"
-  arrow = "" if index == 0 else (
-    f'<path d="M{x - GAP + 1} {TOP + 38} L{x - 2} {TOP + 38}" stroke="#666" stroke-width="2" marker-end="url(#a)"/>'
+  arrow = (
+    ""
+    if index == 0
+    else (
+      f'<path d="M{x - GAP + 1} {TOP + 38} L{x - 2} {TOP + 38}" stroke="#666" stroke-width="2" '
+      'marker-end="url(#a)"/>'
+    )
   )
   return (
     f'{arrow}<rect x="{x}" y="{TOP}" width="{BOX}" height="76" rx="8" fill="{fill}" stroke="{stroke}"/>'
@@ -38,8 +43,10 @@ def svg() -> str:
   boxes = "".join(box(i, *slot) for i, slot in enumerate(SLOTS))
   left = 20 + 3 * (BOX + GAP)
   others = "   ·   ".join(OTHERS)
-  return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="Helvetica, Arial, sans-serif">
-<style>.n{{font-size:16px;font-weight:bold;fill:#1a1a1a;text-anchor:middle}}.w{{font-size:12px;fill:#333;text-anchor:middle}}
+  return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"
+ font-family="Helvetica, sans-serif">
+<style>.n{{font-size:16px;font-weight:bold;fill:#1a1a1a;text-anchor:middle}}
+.w{{font-size:12px;fill:#333;text-anchor:middle}}
 .p{{font-size:9.5px;fill:#555;text-anchor:middle}}.c{{font-size:13px;fill:#333;text-anchor:middle}}</style>
 <defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">
 <path d="M0 0 L8 4 L0 8 z" fill="#666"/></marker></defs>
@@ -47,8 +54,10 @@ def svg() -> str:
 <text x="{WIDTH / 2}" y="30" class="c">A method is seven small pure parts; one loop runs every method.</text>
 {boxes}
 <path d="M{left} {TOP + 88} v8 H{WIDTH - 14 - 10} v-8" fill="none" stroke="#3b6fb6"/>
-<text x="{(left + WIDTH - 24) / 2}" y="{TOP + 114}" class="c">a policy-gradient objective — or any other objective in its place</text>
-<rect x="20" y="{TOP + 132}" width="{WIDTH - 44}" height="38" rx="8" fill="#f6f3ea" stroke="#a08a45"/>
+<text x="{(left + WIDTH - 24) / 2}" y="{TOP + 114}" class="c">a policy-gradient objective, or another one</text>
+<rect x="20" y="{TOP + 132}"
+ width="{WIDTH - 44}" height="38" rx="8"
+ fill="#f6f3ea" stroke="#a08a45"/>
 <text x="{WIDTH / 2}" y="{TOP + 156}" class="c">from the testbed:   {others}</text>
 </svg>
 """

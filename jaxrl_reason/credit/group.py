@@ -43,7 +43,8 @@ def scale_by_std(
 
     cᵢ ← cᵢ / (σ + ε),   σ² = (1/n) Σⱼ (cⱼ − c̄)²
 
-  Dimensionless. A uniform group gives exactly 0 for any ε. Source: Shao et al. 2024 (arXiv 2402.03300), eq. 3.
+  Dimensionless. A uniform group gives exactly 0 for any ε.
+  Source: Shao et al. 2024 (arXiv 2402.03300), eq. 3.
   """
   deviation = credit - _mean(credit, weight)
   std = jnp.sqrt(_mean(deviation**2, weight))

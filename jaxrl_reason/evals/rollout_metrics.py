@@ -20,9 +20,10 @@ def uniform_groups(rewards: Float[Array, "P G"], kept: Bool[Array, "P G"]) -> Bo
 
 
 def rollout_metrics(rollouts: Rollouts, step: Array) -> Metrics:
-  """reward, group, length, truncation, entropy and padding of one batch; dropped rows are left out of rewards.
+  """reward, group, length, truncation, entropy and padding of one batch.
 
-  Units: reward, tokens, nats. `staleness` is in optimizer phases: step − policy_version.
+  Dropped rows are left out of rewards. Units: reward, tokens, nats. `staleness` is in optimizer phases:
+  step − policy_version.
   """
   kept, mask, rewards = rollouts.weights > 0, rollouts.mask, rollouts.rewards
   length = rollouts.length.astype(jnp.float32)

@@ -4,10 +4,9 @@ k1 is never a loss: its gradient has zero mean and trains nothing.
 """
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxrl_reason.surrogate.clipping import ratio_of
+from jaxrl_reason.ratio import ratio_of
 from jaxrl_reason.types import Penalty, Rollouts, Scores
 
 _NEEDS = ("reference_logprobs",)

@@ -27,9 +27,7 @@ def uniform() -> Curriculum:
     start, size = state["cursor"], task.size("train")
     if size == 0:
       raise ValueError(f"task {task.name!r}: its train split is empty; allowed: at least one problem")
-    problems = [
-      task.problem("train", order(state["seed"], start + i, size)) for i in range(count)
-    ]
+    problems = [task.problem("train", order(state["seed"], start + i, size)) for i in range(count)]
     return {**state, "cursor": start + count}, problems
 
   def observe(state: dict[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def row_keys(key: Array, problem_id: Integer[Array, "P"], rollout_id: Integer[Ar
 
 def uniforms(keys: Array, position: Array) -> Float[Array, "P G"]:
   """One uniform number of [0, 1) per row, keyed by fold_in(row key, position)."""
-  draw = lambda key: jax.random.uniform(jax.random.fold_in(key, position))  # noqa: E731
+  draw = lambda key: jax.random.uniform(jax.random.fold_in(key, position))
   return jax.vmap(jax.vmap(draw))(keys)
 
 

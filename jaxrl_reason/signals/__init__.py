@@ -1,4 +1,4 @@
-"""Signals: extra forward passes by name. A part declares `needs=("name",)`; the loop computes the union once."""
+"""Signals: extra forward passes by name. A part declares `needs=("name",)`; the loop computes each once."""
 
 from jaxrl_reason.signals.reference import reference_logprobs
 from jaxrl_reason.types import Signal

@@ -3,14 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxrl_reason.ratio import ratio_of
 from jaxrl_reason.types import Surrogate
-
-EXPONENT = 20.0  # nats: the log ratio is clamped here before exp, so that no product overflows
-
-
-def ratio_of(log_ratio: Float[Array, "P G T"]) -> Float[Array, "P G T"]:
-  """ρ = exp(clamp(log ρ, ±20 nats)): finite, with zero gradient beyond the clamp."""
-  return jnp.exp(jnp.clip(log_ratio, -EXPONENT, EXPONENT))
 
 
 def clipped_surrogate(

@@ -24,8 +24,8 @@ def demonstrations(direct_fraction: float = 0.0) -> Demonstrate:
       return task.direct(problem)
     if not problem.solution:
       raise ValueError(
-        f"task {task.name!r}: problem {problem.id} has no reference solution to learn from; allowed: tasks with "
-        "solutions, or direct_fraction=1"
+        f"task {task.name!r}: problem {problem.id} has no reference solution to learn from; allowed: tasks "
+        "with solutions, or direct_fraction=1"
       )
     return problem.solution
 

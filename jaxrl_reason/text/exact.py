@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 
-def exact_match(  # noqa: PLR0917
+def exact_match(
   completion: Int[Array, "P G T"],
   length: Int[Array, "P G"],
   answer: Int[Array, "P A"],

@@ -74,7 +74,9 @@ def test_case_7_one_miss_among_near_hits_stays_bounded():
 
 
 @pytest.mark.case(8)
-@pytest.mark.parametrize("transform", [credit.center_by_group, credit.leave_one_out, credit.scale_by_group_std])
+@pytest.mark.parametrize(
+  "transform", [credit.center_by_group, credit.leave_one_out, credit.scale_by_group_std]
+)
 def test_case_8_permuting_rows_permutes_credit_and_groups_never_mix(transform):
   batch = rollouts()
   update = transform().update

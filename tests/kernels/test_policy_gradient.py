@@ -37,7 +37,11 @@ def loop_loss(batch, logprobs, credit, low, high, beta, name):
         rho = np.exp(new - old)
         loss = -min(rho * c, min(max(rho, 1 - low), 1 + high) * c)
         loss += beta * (np.exp(reference - new) - 1 - (reference - new))
-        weight = {"token_mean": 1 / tokens, "sequence_mean": 1 / length / rows, "constant_length": 1 / 11 / rows}
+        weight = {
+          "token_mean": 1 / tokens,
+          "sequence_mean": 1 / length / rows,
+          "constant_length": 1 / 11 / rows,
+        }
         total += weight[name] * loss
   return total
 
@@ -104,8 +108,9 @@ def test_case_5_padding_changes_nothing(name, penalties):
   padded = jnp.pad(logprobs, ((0, 0), (0, 0), (0, 9)), constant_values=-5.0)
   wide, wide_metrics = scalar_loss(objective, padded, pad_width(batch, 9), credit)
   np.testing.assert_allclose(wide, narrow, rtol=1e-6)
-  for name, metric in metrics.items():
-    np.testing.assert_allclose(np.asarray(wide_metrics[name]), np.asarray(metric), rtol=1e-5, err_msg=name)
+  for metric_name, metric in metrics.items():
+    other = np.asarray(wide_metrics[metric_name])
+    np.testing.assert_allclose(other, np.asarray(metric), rtol=1e-5, err_msg=metric_name)
 
 
 @pytest.mark.case(13)

@@ -40,7 +40,9 @@ def test_a_signal_that_nothing_makes_is_named_with_the_part_that_wants_it():
   odd = Transform(
     init=lambda: None, update=lambda c, s, r: (c, s), formula="odd", needs=("refrence_logprobs",)
   )
-  with pytest.raises(ValueError, match=r"the credit needs the signal 'refrence_logprobs'.*'reference_logprobs'"):
+  with pytest.raises(
+    ValueError, match=r"the credit needs the signal 'refrence_logprobs'.*'reference_logprobs'"
+  ):
     Method(**{**SLOTS, "credit": odd})
 
 

@@ -23,11 +23,16 @@ BAD = [
   ({"steps": -1}, r"config\.steps=-1"),
   ({"checkpoint": {"keep": 0}}, r"config\.checkpoint\.keep=0"),
   ({"model": "scratch"}, r"config\.model='scratch' with architecture=None"),
-  ({"update": {"minibatches": 3}, "batch": {"prompts": 8}}, r"minibatches=3 does not divide batch\.prompts=8"),
+  (
+    {"update": {"minibatches": 3}, "batch": {"prompts": 8}},
+    r"minibatches=3 does not divide batch\.prompts=8",
+  ),
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), BAD, ids=[next(iter(b[0])) + str(i) for i, b in enumerate(BAD)])
+@pytest.mark.parametrize(
+  ("given", "message"), BAD, ids=[next(iter(b[0])) + str(i) for i, b in enumerate(BAD)]
+)
 def test_bad_field(given, message):
   with pytest.raises(ValueError, match=message):
     settings_from(ConfigDict({"task": {"name": "arithmetic"}, **given}), set())

@@ -7,7 +7,7 @@ import pytest
 
 from jaxrl_reason import prompts
 from jaxrl_reason.prompts.uniform import order
-from jaxrl_reason.types import Problem
+from jaxrl_reason.types import Grade, Problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +22,12 @@ class Numbers:
 
   def size(self, split):
     return self.n
+
+  def direct(self, problem):
+    return problem.answer
+
+  def grade(self, problem, completion):
+    return Grade(float(completion == problem.answer), "correct")
 
 
 def draw(task, seed, sizes):

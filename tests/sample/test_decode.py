@@ -1,4 +1,4 @@
-"""The decode loop: it says what the full forward says, and nothing but a row's own identity moves its draws."""
+"""The decode loop says what the full forward says, and only a row's own identity moves its draws."""
 
 import dataclasses
 import functools

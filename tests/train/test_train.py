@@ -43,12 +43,15 @@ def test_a_run_writes_everything_a_person_reads(whole):
   assert set(result.before.summary) == set(result.after.summary)
 
 
-METRICS = """reward/mean reward/std reward/verified/mean reward/digits/mean accuracy group/uniform_frac credit/mean
-credit/max credit/min entropy kl_ref/k1 kl_ref/k2 kl_ref/k3 ratio/mean ratio/max ratio/min clip/low_frac
-clip/high_frac grad_norm update_norm loss/surrogate loss/kl_k3 loss/total length/mean length/max truncated_frac
-stop_frac mismatch/k1 mismatch/k3 mismatch/max_abs staleness grade/correct_frac grade/wrong_frac
-grade/format_frac grade/timeout_frac tokens_per_s/sample tokens_per_s/train time/sample time/reward time/signals
-time/update time/checkpoint pad_frac compile_count prompts_dropped""".split()
+METRICS = (
+  "reward/mean reward/std reward/verified/mean reward/digits/mean accuracy group/uniform_frac "
+  "credit/mean credit/max credit/min entropy kl_ref/k1 kl_ref/k2 kl_ref/k3 ratio/mean ratio/max "
+  "ratio/min clip/low_frac clip/high_frac grad_norm update_norm loss/surrogate loss/kl_k3 "
+  "loss/total length/mean length/max truncated_frac stop_frac mismatch/k1 mismatch/k3 "
+  "mismatch/max_abs staleness grade/correct_frac grade/wrong_frac grade/format_frac "
+  "grade/timeout_frac tokens_per_s/sample tokens_per_s/train time/sample time/reward time/signals "
+  "time/update time/checkpoint pad_frac compile_count prompts_dropped"
+).split()
 
 
 @pytest.mark.case(6)
@@ -161,7 +164,9 @@ def test_a_non_finite_loss_stops_with_step_part_and_batch_and_keeps_the_paramete
 def test_case_27_over_long_prompts_are_dropped_and_counted(tmp_path):
   path = tmp_path / "problems.jsonl"
   lines = [{"question": "9" * (3 if i % 2 else 30), "answer": "1"} for i in range(20)]
-  path.write_text("\n".join(json.dumps(x | {"question": x["question"] + str(i)}) for i, x in enumerate(lines)))
+  path.write_text(
+    "\n".join(json.dumps(x | {"question": x["question"] + str(i)}) for i, x in enumerate(lines))
+  )
   task = ConfigDict({"path": {"train": str(path), "test": str(path)}})
   loop.train(tiny.config(task=task, steps=2), tiny.method, tmp_path / "run")
   assert sum(r.get("prompts_dropped", 0) for r in tiny.rows(tmp_path / "run")) > 0
@@ -216,7 +221,9 @@ def test_case_25_what_truncation_does_is_explicit(policy, weights):
   method, settings = loop.resolve(tiny.config(truncated=policy, sampling__completion_tokens=1), tiny.method)
   bed = build(settings)
   _, problems, tokens, lengths, _ = collect.gather(method.prompts, method.prompts.init(0), bed, 4)
-  rollouts = collect.sample(bed, bed.params, collect.as_prompts(problems, tokens, lengths, 2), jax.random.key(0))
+  rollouts = collect.sample(
+    bed, bed.params, collect.as_prompts(problems, tokens, lengths, 2), jax.random.key(0)
+  )
   graded, batch = collect.grade(bed, method, problems, rollouts)
   cut = np.asarray(graded["truncated"])
   assert cut.any()
@@ -240,7 +247,10 @@ def start(workdir, steps):
   environment = {**os.environ, "XLA_FLAGS": "", "JAX_COMPILATION_CACHE_DIR": str(workdir.parent / "cache")}
   code = SCRIPT.format(root=str(ROOT), steps=steps)
   return subprocess.Popen(
-    [sys.executable, "-c", code, str(workdir)], env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    [sys.executable, "-c", code, str(workdir)],
+    env=environment,
+    stderr=subprocess.PIPE,
+    stdout=subprocess.DEVNULL,
   )
 
 

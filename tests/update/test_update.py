@@ -1,4 +1,4 @@
-"""Through the real update step: the gradient does not depend on how the step is cut, and a bad number stops it."""
+"""Through the real update step: the gradient does not depend on the cut, and a bad number stops it."""
 
 import functools
 
@@ -48,7 +48,7 @@ def batch(prompts: int = P) -> Rollouts:
   length[0] = T, 1
   shape = (prompts, G, T)
   inside = np.arange(T) < length[..., None]
-  draws = lambda: jnp.asarray(np.where(inside, -rng.exponential(1.0, shape) - 1.5, 0.0), jnp.float32)  # noqa: E731
+  draws = lambda: jnp.asarray(np.where(inside, -rng.exponential(1.0, shape) - 1.5, 0.0), jnp.float32)
   return Rollouts(
     prompt=jnp.asarray(rng.integers(2, 11, (prompts, 4)), jnp.int32),
     prompt_length=jnp.asarray(rng.integers(1, 5, prompts), jnp.int32),
@@ -56,7 +56,10 @@ def batch(prompts: int = P) -> Rollouts:
     length=jnp.asarray(length),
     logprobs=draws(),
     rewards=jnp.asarray(rng.normal(size=shape[:2]), jnp.float32),
-    marks={"reference_logprobs": draws(), "weights": jnp.asarray(rng.integers(0, 2, shape[:2]) | (length > 5), jnp.float32)},
+    marks={
+      "reference_logprobs": draws(),
+      "weights": jnp.asarray(rng.integers(0, 2, shape[:2]) | (length > 5), jnp.float32),
+    },
   )
 
 

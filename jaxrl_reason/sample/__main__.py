@@ -1,0 +1,8 @@
+"""`python -m jaxrl_reason.sample`: the entry point in generate.py, under the name that people look for."""
+
+from absl import app
+
+from jaxrl_reason.generate import main
+
+if __name__ == "__main__":
+  app.run(main)
