@@ -27,7 +27,9 @@ def rotary(positions: Int[Array, "P G Q"], head_dim: int, theta: float) -> Float
   """cos and sin of the angles position · θ^(−2i/h), float32."""
   frequency = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
   angle = positions.astype(jnp.float32)[..., None] * frequency[None, None, None, :]
-  return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+  # The barrier keeps XLA:CPU from fusing the angles into every use, which
+  # takes minutes to compile for some shapes.
+  return jax.lax.optimization_barrier(jnp.stack([jnp.cos(angle), jnp.sin(angle)]))
 
 
 def rotate(x: Float[Array, "P G Q H h"], angles: Float[Array, "2 P G Q half"]) -> Float[Array, "P G Q H h"]:

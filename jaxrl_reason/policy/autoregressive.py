@@ -57,8 +57,10 @@ def autoregressive(
     context, last = prefill(config, params, rollouts.prompt, rollouts.prompt_length)
     group = rollouts.completion.shape[1]
     first = jnp.broadcast_to(last[:, None, None], (last.shape[0], group, 1, last.shape[1]))
-    rest = extend(config, params, context, rollouts.completion[:, :, :-1])
-    hidden = jnp.concatenate([first, rest], axis=2)
+    hidden = first
+    if rollouts.completion.shape[2] > 1:
+      rest = extend(config, params, context, rollouts.completion[:, :, :-1])
+      hidden = jnp.concatenate([first, rest], axis=2)
     logprobs, entropy = token_scores(
       hidden.reshape(-1, hidden.shape[-1]),
       unembedding(config, params),

@@ -39,9 +39,9 @@ def test_bfloat16_on_disk_is_half_as_large_and_loads_as_float32(saved, tmp_path)
 @pytest.mark.parametrize(
   ("changes", "words"),
   [
-    ({"qkv_bias": True}, r"lacks 'layers\.0\.q\.bias' of shape \(16,\)"),
+    ({"qkv_bias": True}, r"lacks 'layers\.0\.k\.bias' of shape \(8,\)"),
     ({"layers": 1}, r"holds 'layers\.1\..*no parameter"),
-    ({"mlp_width": 20}, r"'layers\.0\.gate\.kernel' has shape \(16, 24\); allowed: \(16, 20\)"),
+    ({"mlp_width": 20}, r"'layers\.0\.down\.kernel' has shape \(24, 16\); allowed: \(20, 16\)"),
   ],
 )
 def test_weights_of_another_model_are_refused(saved, changes, words):

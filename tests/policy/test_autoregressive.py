@@ -45,7 +45,8 @@ def test_scores_are_what_the_sampler_said(name):
   assert float(jnp.abs(scores.entropy - rollouts["entropy"]).max()) < 1e-4
   outside = ~np.asarray(rollouts.inside)
   assert outside.any()
-  assert not np.asarray(scores.logprobs)[outside].any() and not np.asarray(scores.entropy)[outside].any()
+  assert not np.asarray(scores.logprobs)[outside].any()
+  assert not np.asarray(scores.entropy)[outside].any()
   assert bool((scores.logprobs[rollouts.inside] < 0).all())  # the stop token is scored
 
 
@@ -97,7 +98,8 @@ def test_tokens_outside_the_support_keep_finite_scores_and_gradients():
   rollouts = sampled("cool")
   call = jax.jit(jax.value_and_grad(lambda p: policy("top_k").logp(p, rollouts).logprobs.sum()))
   value, grad = call(toys.toy(toys.BASE, 9))
-  assert bool(jnp.isfinite(value)) and all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grad))
+  assert bool(jnp.isfinite(value))
+  assert all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grad))
 
 
 def test_low_rank_updates_are_sampled_and_scored():

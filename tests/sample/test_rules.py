@@ -67,7 +67,8 @@ def test_values_out_of_range_are_refused(make, words):
 
 
 def test_greedy_is_the_point_mass_on_the_first_largest_logit():
-  assert is_greedy((TopK(3), Temperature(0.0))) and not is_greedy((Temperature(0.1),))
+  assert is_greedy((TopK(3), Temperature(0.0)))
+  assert not is_greedy((Temperature(0.1),))
   probabilities = jax.nn.softmax(Temperature(0.0)(LOGITS), axis=-1)
   np.testing.assert_array_equal(probabilities, jax.nn.one_hot(jnp.argmax(LOGITS, -1), 17))
 
