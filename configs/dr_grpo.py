@@ -13,7 +13,7 @@ from jaxrl_reason.method import Method
 def get_config():
   config = tiny_arithmetic()
   config.clip = 0.2
-  config.update.minibatches = 2
+  config.updates.minibatches = 2
   return config
 
 

@@ -15,7 +15,7 @@ def get_config():
   config = tiny_arithmetic()
   config.clip = 0.2
   config.beta = 0.04
-  config.update.minibatches = 2
+  config.updates.minibatches = 2
   return config
 
 

@@ -74,7 +74,7 @@ def policy_gradient(
     if surrogate.off_policy_only and updates_per_batch == 1:
       return (
         f"the surrogate {surrogate.formula} cannot clip: with one update per batch the ratio is 1; "
-        "set update.epochs or update.minibatches above 1 for it to act",
+        "set updates.epochs or updates.minibatches above 1 for it to act",
       )
     return ()
 

@@ -5,7 +5,6 @@ from jaxtyping import Array, Bool, Float
 
 from jaxrl_reason.types import Ratio, Rollouts
 
-
 EXPONENT = 20.0  # nats: the log ratio is clamped here before exp, so that no product overflows
 
 

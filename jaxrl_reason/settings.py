@@ -68,7 +68,7 @@ class Sampling:
 
 
 @dataclasses.dataclass(frozen=True)
-class Update:
+class Updates:
   """`epochs` passes over a batch in `minibatches` optimizer steps; `micro_batch` rows at a time (0 = all)."""
 
   epochs: int = 1
@@ -195,7 +195,7 @@ class Settings:
   truncated: str = "grade"  # rows cut at the budget: graded as they are, reward 0, or dropped from the loss
   batch: Batch = Batch()
   sampling: Sampling = Sampling()
-  update: Update = Update()
+  updates: Updates = Updates()
   optimizer: Optimizer = Optimizer()
   eval: Eval = Eval()
   checkpoint: Checkpoint = Checkpoint()
@@ -215,15 +215,15 @@ class Settings:
         f"config.model={self.model!r} with architecture={self.architecture}; allowed: model='scratch' with "
         "an architecture, or another model without one"
       )
-    if self.batch.prompts % self.update.minibatches:
+    if self.batch.prompts % self.updates.minibatches:
       raise ValueError(
-        f"config.update.minibatches={self.update.minibatches} does not divide batch.prompts="
+        f"config.updates.minibatches={self.updates.minibatches} does not divide batch.prompts="
         f"{self.batch.prompts}; allowed: a divisor, so that groups stay whole"
       )
 
   @property
   def updates_per_batch(self) -> int:
-    return self.update.epochs * self.update.minibatches
+    return self.updates.epochs * self.updates.minibatches
 
 
 _SECTIONS = {f.name: f for f in dataclasses.fields(Settings)}

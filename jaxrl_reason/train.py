@@ -115,7 +115,7 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
 
   prepare = make_prepare(bed, method)
   update = make_update(
-    bed.policy, method.objective, bed.optimizer, bed.trainable, mesh=bed.mesh, **vars(settings.update)
+    bed.policy, method.objective, bed.optimizer, bed.trainable, mesh=bed.mesh, **vars(settings.updates)
   )
   evaluate = make_evaluator(bed)
   checkpoints = runtime.Checkpoints(workdir, keep=settings.checkpoint.keep)

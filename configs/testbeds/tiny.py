@@ -15,7 +15,7 @@ def tiny_arithmetic() -> ConfigDict:
   config.sampling = ConfigDict(
     {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "prompt_tokens": 16, "completion_tokens": 24}
   )
-  config.update = ConfigDict({"epochs": 1, "minibatches": 1, "micro_batch": 0})
+  config.updates = ConfigDict({"epochs": 1, "minibatches": 1, "micro_batch": 0})
   config.optimizer = ConfigDict(
     {
       "learning_rate": 1.5e-4,

@@ -24,7 +24,7 @@ BAD = [
   ({"checkpoint": {"keep": 0}}, r"config\.checkpoint\.keep=0"),
   ({"model": "scratch"}, r"config\.model='scratch' with architecture=None"),
   (
-    {"update": {"minibatches": 3}, "batch": {"prompts": 8}},
+    {"updates": {"minibatches": 3}, "batch": {"prompts": 8}},
     r"minibatches=3 does not divide batch\.prompts=8",
   ),
 ]
@@ -59,6 +59,6 @@ def test_reading_a_missing_field_names_the_nearest():
 
 
 def test_sections_become_typed_values():
-  settings = settings_from(ConfigDict({"task": {}, "update": {"epochs": 2, "minibatches": 4}}), set())
+  settings = settings_from(ConfigDict({"task": {}, "updates": {"epochs": 2, "minibatches": 4}}), set())
   assert settings.updates_per_batch == 8
   assert settings.batch.prompts == 32

@@ -209,7 +209,7 @@ def test_an_empty_data_set_is_an_error_that_names_the_file(tmp_path):
 
 @pytest.mark.case(12)
 def test_case_12_a_clip_that_cannot_act_warns_at_start(tmp_path, capsys):
-  loop.train(tiny.config(update__minibatches=1, steps=1), tiny.method, tmp_path)
+  loop.train(tiny.config(updates__minibatches=1, steps=1), tiny.method, tmp_path)
   assert "cannot clip" in capsys.readouterr().err
 
 

@@ -21,7 +21,7 @@ def config(**changes) -> ConfigDict:
   out.task = ConfigDict({"name": "arithmetic", "digits": 1, "terms": 2})
   out.batch = ConfigDict({"prompts": 4, "group": 2})
   out.sampling.prompt_tokens, out.sampling.completion_tokens = 8, 5
-  out.update.minibatches = 2
+  out.updates.minibatches = 2
   out.optimizer.learning_rate = 1e-2
   out.eval.problems, out.eval.samples, out.eval.batch = 4, 2, 4
   out.checkpoint.every = 1

@@ -1,0 +1,1 @@
+"""Studies, benchmarks and figures."""
