@@ -54,7 +54,8 @@ def svg() -> str:
 <text x="{WIDTH / 2}" y="30" class="c">A method is seven small pure parts; one loop runs every method.</text>
 {boxes}
 <path d="M{left} {TOP + 88} v8 H{WIDTH - 14 - 10} v-8" fill="none" stroke="#3b6fb6"/>
-<text x="{(left + WIDTH - 24) / 2}" y="{TOP + 114}" class="c">a policy-gradient objective, or another one</text>
+<text x="{(left + WIDTH - 24) / 2}" y="{TOP + 114}"
+ class="c">a policy-gradient objective, or another one</text>
 <rect x="20" y="{TOP + 132}"
  width="{WIDTH - 44}" height="38" rx="8"
  fill="#f6f3ea" stroke="#a08a45"/>

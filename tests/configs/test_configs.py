@@ -106,8 +106,8 @@ BESIDE = {  # what the value is compared with, where the plain run is not the ri
   "lora.alpha": {"lora__rank": 2},
   "lora.targets": {"lora__rank": 2},
 }
-# Fields that must not change a result: where memory and devices go. tests/update and tests/train show that the
-# first two leave numbers alone; the mesh is looked at below.
+# Fields that must not change a result: where memory and devices go. tests/update and tests/train show that
+# the first two leave numbers alone; the mesh is looked at below.
 SAME_NUMBERS = ("updates.micro_batch", "eval.batch", "mesh.data", "mesh.fsdp", "mesh.tensor")
 
 
