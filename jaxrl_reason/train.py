@@ -165,6 +165,7 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
         state = State(params, opt_state, credit_state)
 
         row = runtime.finalise(metrics | update_metrics | reward_metrics(graded.reward))
+        row["reward/std"] = row.pop("reward/variance", 0.0) ** 0.5
         if row["finite"] < 1:
           raise NonFiniteError(save_batch(workdir, step, row, rollouts, value))
         stats = {"rewards": np.asarray(rollouts.rewards), "correct": np.asarray(rollouts["correct"])}

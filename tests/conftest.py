@@ -18,10 +18,12 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Every module but types.py, whose pytrees are also rebuilt with placeholders in their leaves, and
-# settings.py, whose own checks are what users meet.
+# Every module but types.py, whose pytrees are also rebuilt with placeholders in their leaves, and those whose
+# own checks are what users meet.
 _PACKAGE = pathlib.Path(__file__).parent.parent / "jaxrl_reason"
 _MODULES = [
-  f"jaxrl_reason.{p.stem}" for p in _PACKAGE.iterdir() if p.stem not in ("types", "settings", "__init__")
+  f"jaxrl_reason.{p.stem}"
+  for p in _PACKAGE.iterdir()
+  if p.stem not in ("types", "settings", "method", "__init__")
 ]
 install_import_hook(_MODULES, "beartype.beartype")

@@ -40,8 +40,8 @@ def make_mesh(
 ) -> Mesh:
   """A mesh (data, fsdp, tensor) of all devices, or of those given; one size may be -1: what is left over.
 
-  Axis types are Auto: the compiler places collectives. Errors: ValueError that names the numbers where the
-  product is not the device count.
+  Sizes without a -1 may leave devices out: the first ones are taken. Axis types are Auto: the compiler places
+  collectives. Errors: ValueError that names the numbers where there are too few devices.
   """
   devices = jax.devices() if devices is None else list(devices)
   sizes = [data, fsdp, tensor]
@@ -53,8 +53,9 @@ def make_mesh(
     if len(devices) % known:
       raise ValueError(f"mesh {shown}: {len(devices)} devices cannot be divided by {known}")
     sizes[sizes.index(-1)] = len(devices) // known
-  elif known != len(devices):
+  elif known > len(devices):
     raise ValueError(f"mesh {shown} = {known} devices, but there are {len(devices)}")
+  devices = devices[: math.prod(sizes)]
   return jax.make_mesh(tuple(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=devices)
 
 

@@ -126,7 +126,7 @@ def test_the_list_of_fields_is_complete():
 def outcome(workdir, changes):
   """Everything that a run shows: parameters, metrics without clocks, which files it wrote. Or its error."""
   try:
-    config = tiny.config(**{"steps": 2, "mesh__data": 1, **changes})
+    config = tiny.config(**{"steps": 2, **changes})
     result = loop.train(config, tiny.method, workdir)
   except (ImportError, ValueError) as error:
     return str(error)
@@ -145,12 +145,14 @@ def test_every_field_changes_something(field, tmp_path):
   assert outcome(tmp_path / "other", OTHER[field]) != plain
 
 
-@pytest.mark.parametrize(("field", "shape"), [("mesh.fsdp", (4, 2, 1)), ("mesh.tensor", (4, 1, 2))])
+@pytest.mark.parametrize(
+  ("field", "shape"), [("mesh.data", (3, 1, 1)), ("mesh.fsdp", (4, 2, 1)), ("mesh.tensor", (4, 1, 2))]
+)
 def test_mesh_fields_arrange_the_devices(field, shape):
   bed = build(loop.resolve(tiny.config(**OTHER[field]), tiny.method)[1])
   assert tuple(bed.mesh.shape.values()) == shape
 
 
 def test_a_mesh_that_does_not_fit_the_devices_is_refused_with_the_numbers():
-  with pytest.raises(ValueError, match="there are 8"):
-    build(loop.resolve(tiny.config(**OTHER["mesh.data"]), tiny.method)[1])
+  with pytest.raises(ValueError, match=r"data=9 .*there are 8"):
+    build(loop.resolve(tiny.config(mesh__data=9), tiny.method)[1])

@@ -11,6 +11,7 @@ from jaxrl_reason.runtime import mesh as meshes
 
 def test_one_size_is_what_is_left_over():
   assert dict(meshes.make_mesh().shape) == {"data": 8, "fsdp": 1, "tensor": 1}
+  assert meshes.make_mesh(2, 2, 1).devices.ravel().tolist() == jax.devices()[:4]
   assert dict(meshes.make_mesh(fsdp=2, tensor=2).shape) == {"data": 2, "fsdp": 2, "tensor": 2}
   assert dict(meshes.make_mesh(1, -1, 2).shape) == {"data": 1, "fsdp": 4, "tensor": 2}
   assert dict(meshes.make_mesh(devices=jax.devices()[:3]).shape) == {"data": 3, "fsdp": 1, "tensor": 1}
@@ -20,7 +21,7 @@ def test_one_size_is_what_is_left_over():
 @pytest.mark.parametrize(
   ("sizes", "message"),
   [
-    ((2, 2, 1), r"data=2 × fsdp=2 × tensor=1 = 4 devices, but there are 8"),
+    ((4, 2, 2), r"data=4 × fsdp=2 × tensor=2 = 16 devices, but there are 8"),
     ((-1, 3, 1), r"8 devices cannot be divided by 3"),
     ((-1, -1, 1), r"one of them may be -1"),
     ((0, 1, 1), r"data=0 .* at least 1"),

@@ -120,8 +120,8 @@ def test_case_30_draws_differ_between_steps_and_between_repeats_of_a_problem(tmp
 
 def test_more_devices_do_not_change_the_run(whole, tmp_path):
   _, full = whole
-  one = loop.train(tiny.config(mesh__data=1, mesh__fsdp=1, mesh__tensor=1), tiny.method, tmp_path)
-  for a, b in zip(jax.tree.leaves(one.state.params), jax.tree.leaves(full.state.params), strict=True):
+  eight = loop.train(tiny.config(mesh__data=4, mesh__fsdp=2), tiny.method, tmp_path)
+  for a, b in zip(jax.tree.leaves(eight.state.params), jax.tree.leaves(full.state.params), strict=True):
     np.testing.assert_allclose(a, b, atol=2e-4)
 
 
@@ -239,7 +239,7 @@ import sys
 sys.path.insert(0, {root!r})
 from jaxrl_reason import train
 from tests.train import tiny
-train.train(tiny.config(steps={steps}, mesh__data=1), tiny.method, sys.argv[1])
+train.train(tiny.config(steps={steps}), tiny.method, sys.argv[1])
 """
 
 

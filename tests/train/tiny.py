@@ -27,7 +27,7 @@ def config(**changes) -> ConfigDict:
   out.checkpoint.every = 1
   out.checkpoint.keep = 10
   out.log.every, out.log.rollouts, out.log.tensorboard = 2, 1, False
-  out.mesh.data = 1 if jax.device_count() == 1 else -1
+  out.mesh.data = 1
   out.clip = 0.2
   out.beta = 0.04
   with out.unlocked():

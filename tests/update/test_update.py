@@ -111,7 +111,7 @@ def assert_same(one, other):
 
 
 def with_every_aggregate(make):
-  """The objective whose token weights are those of aggregate number rollouts["which"]: one program for all."""
+  """The objective with the token weights of aggregate number rollouts["which"]: one program for all."""
 
   def weights(rollouts):
     which = rollouts["which"][0, 0]
