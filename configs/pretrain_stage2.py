@@ -1,8 +1,9 @@
 """Second stage of the embedded model's pretraining: sums of three-digit numbers join the mixture.
 
-  python -m jaxrl_reason.sft --config configs/pretrain_stage2.py --workdir runs/pretrain_stage2
+  python -m jaxrl_reason.sft --config configs/pretrain_stage2.py --workdir runs/pretrain_stage2 \\
+    --config.model=runs/pretrain/model
 
-Goes on from `runs/pretrain/model` with a fresh optimizer (experiments/embedded_model/README.md).
+Goes on from the model that it is given with a fresh optimizer (experiments/embedded_model/README.md).
 """
 
 from ml_collections import ConfigDict
@@ -15,7 +16,7 @@ method = pretrain.method
 def get_config():
   config = pretrain.get_config()
   del config.architecture
-  config.model = "runs/pretrain/model"
+  config.model = "embedded"
   config.steps = 600
   config.optimizer.learning_rate = 1e-3
   config.eval.every, config.checkpoint.every, config.log.every = 200, 200, 200

@@ -3,7 +3,7 @@
   python -m jaxrl_reason.train --config configs/quickstart.py --workdir runs/quickstart
 
 The embedded model was pretrained on demonstrations that think step by step (40 %) or answer at once (60 %).
-GRPO on sums of two two-digit numbers, one on-policy update per batch, no penalty.
+GRPO on sums of two three-digit numbers, one on-policy update per batch, no penalty.
 """
 
 from configs.testbeds import tiny_arithmetic
@@ -13,8 +13,9 @@ from jaxrl_reason.method import Method
 
 def get_config():
   config = tiny_arithmetic()
-  config.steps = 140
-  config.eval.every = 35
+  config.steps = 80
+  config.eval.every = 20
+  config.optimizer.learning_rate = 1e-4
   return config
 
 

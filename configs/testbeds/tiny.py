@@ -4,16 +4,19 @@ from ml_collections import ConfigDict
 
 
 def tiny_arithmetic() -> ConfigDict:
-  """The embedded model on sums of two two-digit numbers, which it answers at once or after thinking."""
+  """The embedded model on sums of two three-digit numbers, which it answers at once or after thinking.
+
+  Evaluation has the shape of a training batch, so that one sampling program serves both.
+  """
   config = ConfigDict()
   config.seed = 0
   config.steps = 100
   config.model = "embedded"
   config.truncated = "grade"
-  config.task = ConfigDict({"name": "arithmetic"})
-  config.batch = ConfigDict({"prompts": 32, "group": 8})
+  config.task = ConfigDict({"name": "arithmetic", "digits": 3})
+  config.batch = ConfigDict({"prompts": 16, "group": 8})
   config.sampling = ConfigDict(
-    {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "prompt_tokens": 16, "completion_tokens": 24}
+    {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "prompt_tokens": 12, "completion_tokens": 24}
   )
   config.updates = ConfigDict({"epochs": 1, "minibatches": 1, "micro_batch": 0})
   config.optimizer = ConfigDict(
@@ -29,7 +32,7 @@ def tiny_arithmetic() -> ConfigDict:
     }
   )
   config.eval = ConfigDict(
-    {"every": 0, "problems": 256, "samples": 4, "temperature": 1.0, "split": "test", "batch": 64}
+    {"every": 0, "problems": 128, "samples": 8, "temperature": 1.0, "split": "test", "batch": 16}
   )
   config.checkpoint = ConfigDict({"every": 50, "keep": 2})
   config.log = ConfigDict({"every": 20, "rollouts": 4, "tensorboard": True, "wandb": False})
@@ -56,6 +59,7 @@ def tiny_pretraining() -> ConfigDict:
     {"width": 128, "layers": 4, "heads": 4, "kv_heads": 4, "head_dim": 32, "mlp_width": 512}
   )
   config.batch = ConfigDict({"prompts": 64, "group": 1})
+  config.eval.samples, config.eval.batch = 4, 64
   config.sampling.prompt_tokens = 40
   config.sampling.completion_tokens = 28
   config.optimizer.learning_rate = 2e-3
