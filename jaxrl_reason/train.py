@@ -121,7 +121,6 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
   checkpoints = runtime.Checkpoints(workdir, keep=settings.checkpoint.keep)
   state, progress = restore(checkpoints, bed, method)
   wandb = {"dir": str(workdir), "config": config.to_dict()} if settings.log.wandb else False
-  writer = runtime.MetricsWriter(workdir, progress.step, settings.log.tensorboard, wandb)
   compiles, timer = runtime.CompileCounter(), runtime.PhaseTimer()
   root = jax.random.key(settings.seed)
   terminated = _catch_sigterm()
@@ -136,7 +135,12 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
 
   before = Evaluation.from_json(progress.before) if progress.before else evaluation()
   progress.before, last = before.to_json(), before
-  with runtime.Display(settings.steps, start=progress.step, workdir=workdir) as display:
+  with (
+    runtime.MetricsWriter(workdir, progress.step, settings.log.tensorboard, wandb) as writer,
+    runtime.Display(settings.steps, start=progress.step, workdir=workdir) as display,
+  ):
+    if progress.step == 0:
+      writer.write(0, before.row())
     timer.reset()
     try:
       while progress.step < settings.steps:
@@ -193,10 +197,9 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
       _save_what_is_left(save, state)
       raise
 
-  last = evaluation()
-  writer.write(progress.step, last.row())
-  save(last.headline)
-  writer.close()
+    last = evaluation()
+    writer.write(progress.step, last.row())
+    save(last.headline)
   finish(workdir, bed, state.params, before, last)
   return Result(state, progress, before, last)
 

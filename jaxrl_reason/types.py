@@ -67,10 +67,6 @@ class Task(Protocol):
 
   def grade(self, problem: Problem, completion: str) -> Grade: ...
 
-  def direct(self, problem: Problem) -> str:
-    """The completion that gives the answer at once."""
-    ...
-
 
 # --- device side ---------------------------------------------------------------------------------
 

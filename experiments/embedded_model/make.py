@@ -18,9 +18,10 @@ from jaxrl_reason.testbed import build, parameter_count
 
 README = """# The embedded model
 
-{parameters:,} parameters ({layers} layers, width {width}), byte-level tokenizer, bfloat16 on disk ({size:.1f} MB).
-Pretrained by maximum likelihood on generated solutions of which 40 % reason step by step and 60 % give the answer
-at once. Training and test problems share no content. To make it again, in about 25 minutes on two cores:
+{parameters:,} parameters ({layers} layers, width {width}), byte-level tokenizer, bfloat16 on disk
+({size:.1f} MB). Pretrained by maximum likelihood on generated solutions of which 40 % reason step by step
+and 60 % give the answer at once. Training and test problems share no content. To make it again, in about 25
+minutes on two cores:
 
 ```bash
 python -m jaxrl_reason.sft --config configs/pretrain.py --workdir runs/pretrain
@@ -29,15 +30,15 @@ python -m jaxrl_reason.sft --config configs/pretrain_stage2.py --workdir runs/pr
 python -m experiments.embedded_model.make
 ```
 
-What it can do, sampled at temperature 1 on 256 held-out problems, four samples each, seed 0 (written by the last
-command). An answer "at once" starts with `>`; the others reason first.
+What it can do, sampled at temperature 1 on 256 held-out problems, four samples each, seed 0 (written by the
+last command). An answer "at once" starts with `>`; the others reason first.
 
 | task | accuracy (95 % interval) | pass@4 | right at once | right after reasoning |
 |---|---|---|---|---|
 {rows}
 
-Sums of three-digit numbers are what the quickstart trains on: the model is nearly always right when it reasons,
-nearly never when it does not, and does not yet prefer to reason.
+Sums of three-digit numbers are what the quickstart trains on: the model is nearly always right when it
+reasons, nearly never when it does not, and does not yet prefer to reason.
 """
 
 HERE = pathlib.Path(__file__).parent

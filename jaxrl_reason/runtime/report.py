@@ -32,7 +32,7 @@ PANELS = (
   Panel(
     "KL to the reference",
     "nats per token",
-    (("kl/k1", "k1"), ("kl/k2", "k2"), ("kl/k3", "k3"), ("loss/kl", "in the loss")),
+    (("kl_ref/k1", "k1"), ("kl_ref/k2", "k2"), ("kl_ref/k3", "k3"), ("loss/kl", "in the loss")),
   ),
   Panel("Sampler against scorer", "nats per token", (("mismatch/k1", "k1"), ("mismatch/k3", "k3"))),
   Panel("Gradient norm", "", (("grad_norm", ""),)),

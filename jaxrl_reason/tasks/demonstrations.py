@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from jaxrl_reason.tasks.stream import stable_hash
 from jaxrl_reason.types import Problem, Task
 
 Demonstrate = Callable[[Task, Problem, int], str]  # (task, problem, draw) → the completion to learn from
+
+
+@runtime_checkable
+class AnswersAtOnce(Protocol):
+  """A task that knows the completion without reasoning."""
+
+  def direct(self, problem: Problem) -> str: ...
 
 
 def demonstrations(direct_fraction: float = 0.0) -> Demonstrate:
@@ -21,6 +29,8 @@ def demonstrations(direct_fraction: float = 0.0) -> Demonstrate:
 
   def demonstrate(task: Task, problem: Problem, draw: int) -> str:
     if stable_hash(f"{problem.id}|{draw}") < direct_fraction * 2**64:
+      if not isinstance(task, AnswersAtOnce):
+        raise ValueError(f"task {task.name!r} has no direct(problem); allowed: direct_fraction=0")
       return task.direct(problem)
     if not problem.solution:
       raise ValueError(

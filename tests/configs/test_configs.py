@@ -30,6 +30,8 @@ def test_every_config_describes_itself_without_compiling_a_program(name):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_policy_gradient_config_states_its_seven_slots(name):
   source = (ROOT / "configs" / f"{name}.py").read_text()
+  if "\nmethod = " in source:
+    return  # the method of another config, under other numbers
   slots = ("prompts=", "reward=", "credit=")
   if "objective=" not in source:
     slots += ("ratio=", "surrogate=", "penalties=", "aggregate=")

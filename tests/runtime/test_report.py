@@ -30,7 +30,7 @@ def test_only_panels_with_numbers_are_drawn(tmp_path):
 
 
 def test_many_panels_fill_a_grid_of_three_columns(tmp_path):
-  names = ("reward/mean", "accuracy", "length/mean", "entropy", "kl/k1", "kl/k3", "grad_norm")
+  names = ("reward/mean", "accuracy", "length/mean", "entropy", "kl_ref/k1", "kl_ref/k3", "grad_norm")
   titles, size = curve_of(tmp_path, [dict.fromkeys(names, 0.1 * s) for s in range(5)])
   assert len(titles) == 6
   assert size == (1890, 870)
