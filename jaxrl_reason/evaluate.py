@@ -79,6 +79,7 @@ def evaluate_run(workdir: pathlib.Path, which: str) -> dict[str, Evaluation]:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f"unknown arguments: {' '.join(argv[1:])}")
+  runtime.quiet_logs()
   runtime.enable_compilation_cache()
   if _WORKDIR.value:
     results = evaluate_run(pathlib.Path(_WORKDIR.value), _CHECKPOINT.value)

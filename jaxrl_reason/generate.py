@@ -1,7 +1,7 @@
 """Completions of prompts: batched, or streamed as they are written.
 
-python -m jaxrl_reason.sample --prompt "59+63=" --n 4
-python -m jaxrl_reason.sample --model runs/quickstart/model --prompt "59+63=" --stream
+python -m jaxrl_reason.sample --prompt "655+122=" --n 4
+python -m jaxrl_reason.sample --model runs/quickstart/model --prompt "655+122=" --stream
 """
 
 import sys
@@ -84,6 +84,7 @@ def stream(bed: Testbed, prompt: str, key: jax.Array) -> Iterator[str]:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f"unknown arguments: {' '.join(argv[1:])}; give prompts with --prompt")
+  runtime.quiet_logs()
   runtime.enable_compilation_cache()
   sampling = Sampling(
     temperature=_TEMPERATURE.value,

@@ -274,6 +274,7 @@ _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the resolved method and st
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f"unknown arguments: {' '.join(argv[1:])}")
+  runtime.quiet_logs()
   if _CONFIG.value is None:
     raise app.UsageError("--config is missing, for example --config configs/quickstart.py")
   make_method = load_config_module(config_flags.get_config_filename(flags.FLAGS["config"])).method

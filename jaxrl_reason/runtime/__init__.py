@@ -1,6 +1,7 @@
 """What runs around the mathematics: mesh, checkpoints, metrics, progress, reports and compile counts."""
 
 from jaxrl_reason.runtime.cache import enable_compilation_cache as enable_compilation_cache
+from jaxrl_reason.runtime.cache import quiet_logs as quiet_logs
 from jaxrl_reason.runtime.checkpoint import CheckpointMismatch as CheckpointMismatch
 from jaxrl_reason.runtime.checkpoint import Checkpoints as Checkpoints
 from jaxrl_reason.runtime.checkpoint import Restored as Restored

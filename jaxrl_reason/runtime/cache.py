@@ -30,3 +30,10 @@ def enable_compilation_cache(path: str | os.PathLike | None = None) -> pathlib.P
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
   jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
   return pathlib.Path(chosen)
+
+
+def quiet_logs() -> None:
+  """Leaves warnings and errors of absl's log, which jax and orbax write their progress to."""
+  from absl import logging
+
+  logging.set_verbosity(logging.WARNING)

@@ -134,7 +134,11 @@ class Display:
     (self._progress.console if self._progress else self.console).print(text, markup=False, highlight=False)
 
   def _left(self, step: int) -> str:
-    done = max(step - self._first, 1)
+    """Time left, from the pace since the first step, which compiles."""
+    if step == self._first + 1:
+      self._began = time.perf_counter()
+      return "unknown yet"
+    done = max(step - self._first - 1, 1)
     seconds = round((time.perf_counter() - self._began) / done * (self._steps - step))
     hours, minutes = seconds // 3600, seconds // 60 % 60
     return f"{hours}:{minutes:02d}:{seconds % 60:02d}" if hours else f"{minutes}:{seconds % 60:02d}"
