@@ -19,18 +19,24 @@ from jaxrl_reason.settings import Eval, Sampling, Settings, settings_from
 from jaxrl_reason.testbed import build
 from jaxrl_reason.types import Split
 
-_MODEL = flags.DEFINE_string("model", None, "'embedded', or a folder with config.json and model.safetensors.")
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run whose checkpoint to evaluate.")
-_CHECKPOINT = flags.DEFINE_string("checkpoint", "last", "'last', 'best', or a step.")
-_TASKS = flags.DEFINE_multi_string("task", None, "Task name or a .jsonl file; may be repeated.")
-_PROBLEMS = flags.DEFINE_integer("problems", 256, "Problems of each task.")
-_SAMPLES = flags.DEFINE_integer("samples", 8, "Completions of each problem.")
-_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Sampling temperature; 0 = greedy.")
-_SPLIT = flags.DEFINE_enum("split", "test", ["train", "validation", "test"], "Split of the problems.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the draws and of the bootstrap.")
-_PROMPT = flags.DEFINE_integer("prompt_tokens", 128, "Longest prompt; longer ones are dropped and counted.")
-_COMPLETION = flags.DEFINE_integer("completion_tokens", 96, "Longest completion.")
-_OUT = flags.DEFINE_string("out", None, "JSON file for the summary and every completion.")
+
+def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
+  """The flags of this command."""
+  on: Any = {"flag_values": values}
+  flags.DEFINE_string(
+    "model", "embedded", "'embedded', or a folder with config.json, model.safetensors.", **on
+  )
+  flags.DEFINE_string("workdir", None, "Folder of a run, to evaluate one of its checkpoints.", **on)
+  flags.DEFINE_string("checkpoint", "last", "'last', 'best', or a step.", **on)
+  flags.DEFINE_multi_string("task", None, "Task name or a .jsonl file; may be repeated.", **on)
+  flags.DEFINE_integer("problems", 256, "Problems of each task.", **on)
+  flags.DEFINE_integer("samples", 8, "Completions of each problem.", **on)
+  flags.DEFINE_float("temperature", 1.0, "Sampling temperature; 0 = greedy.", **on)
+  flags.DEFINE_enum("split", "test", ["train", "validation", "test"], "Split of the problems.", **on)
+  flags.DEFINE_integer("seed", 0, "Seed of the draws and of the bootstrap.", **on)
+  flags.DEFINE_integer("prompt_tokens", 128, "Longest prompt; longer ones are dropped and counted.", **on)
+  flags.DEFINE_integer("completion_tokens", 96, "Longest completion.", **on)
+  flags.DEFINE_string("out", None, "JSON file for the summary and every completion.", **on)
 
 
 def task_section(name: str) -> Mapping[str, Any]:
@@ -44,50 +50,58 @@ def evaluate_model(settings: Settings) -> Evaluation:
   return make_evaluator(bed)(bed.params)
 
 
-def settings_from_flags(task: str) -> Settings:
+def settings_from_flags(values: flags.FlagValues, task: str) -> Settings:
+  """Settings of a model folder on one task."""
   return Settings(
     task=task_section(task),
-    seed=_SEED.value,
-    model=_MODEL.value or "embedded",
-    sampling=Sampling(prompt_tokens=_PROMPT.value, completion_tokens=_COMPLETION.value),
-    eval=Eval(
-      problems=_PROBLEMS.value,
-      samples=_SAMPLES.value,
-      temperature=_TEMPERATURE.value,
-      split=cast(Split, _SPLIT.value),
-    ),
+    seed=values.seed,
+    model=values.model,
+    sampling=Sampling(prompt_tokens=values.prompt_tokens, completion_tokens=values.completion_tokens),
+    eval=evaluation_from_flags(values),
   )
 
 
-def evaluate_run(workdir: pathlib.Path, which: str) -> dict[str, Evaluation]:
+def evaluation_from_flags(values: flags.FlagValues) -> Eval:
+  return Eval(
+    problems=values.problems,
+    samples=values.samples,
+    temperature=values.temperature,
+    split=cast(Split, values.split),
+  )
+
+
+def evaluate_run(workdir: pathlib.Path, values: flags.FlagValues) -> dict[str, Evaluation]:
   """Evaluates a checkpoint of a run on the run's own task, or on the tasks of the command line."""
   path = workdir / "config.json"
   if not path.is_file():
     raise FileNotFoundError(f"--workdir={workdir}: holds no config.json; allowed: the folder of a run")
   config = ConfigDict(json.loads(path.read_text()))
-  settings = settings_from(config, set(config))
-  bed = build(settings)
+  settings = dataclasses.replace(
+    settings_from(config, set(config)), eval=evaluation_from_flags(values), seed=values.seed
+  )
+  bed, which = build(settings), values.checkpoint
   saved = runtime.Checkpoints(workdir, keep=settings.checkpoint.keep).restore(
     int(which) if which.isdigit() else which, {"params": bed.params}, subset=True
   )
   print(f"checkpoint of step {saved.step} in {workdir}")
-  sections: list[Mapping[str, Any]] = [task_section(name) for name in _TASKS.value or ()] or [settings.task]
-  beds = [build(dataclasses.replace(settings, task=section)) for section in sections]
+  sections: list[Mapping[str, Any]] = [task_section(name) for name in values.task or ()]
+  beds = [build(dataclasses.replace(settings, task=section)) for section in sections or [settings.task]]
   return {bed.task.name: make_evaluator(bed)(saved.state["params"]) for bed in beds}
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str], values: flags.FlagValues = flags.FLAGS) -> None:
   if len(argv) > 1:
     raise app.UsageError(f"unknown arguments: {' '.join(argv[1:])}")
   runtime.quiet_logs()
   runtime.enable_compilation_cache()
-  if _WORKDIR.value:
-    results = evaluate_run(pathlib.Path(_WORKDIR.value), _CHECKPOINT.value)
+  if values.workdir:
+    results = evaluate_run(pathlib.Path(values.workdir), values)
   else:
-    results = {task: evaluate_model(settings_from_flags(task)) for task in _TASKS.value or ["arithmetic"]}
+    tasks = values.task or ["arithmetic"]
+    results = {task: evaluate_model(settings_from_flags(values, task)) for task in tasks}
   runtime.summary_table({name: result.summary for name, result in results.items()})
-  if _OUT.value:
-    out = pathlib.Path(_OUT.value)
+  if values.out:
+    out = pathlib.Path(values.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     written = {name: {**result.to_json(), "rows": result.rows} for name, result in results.items()}
     out.write_text(json.dumps(written, indent=1, ensure_ascii=False))
@@ -95,4 +109,5 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
+  define_flags()
   app.run(main)

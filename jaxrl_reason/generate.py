@@ -4,8 +4,10 @@ python -m jaxrl_reason.sample --prompt "655+122=" --n 4
 python -m jaxrl_reason.sample --model runs/quickstart/model --prompt "655+122=" --stream
 """
 
+import dataclasses
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,25 +20,27 @@ from jaxrl_reason.testbed import Testbed, build
 from jaxrl_reason.text import encode_prompts
 from jaxrl_reason.types import Problem, Prompts
 
-_MODEL = flags.DEFINE_string(
-  "model", "embedded", "'embedded', or a folder with config.json and model.safetensors."
-)
-_PROMPTS = flags.DEFINE_multi_string(
-  "prompt", None, "Prompt; may be repeated. Without one, lines of standard input."
-)
-_N = flags.DEFINE_integer("n", 1, "Completions of each prompt.")
-_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Sampling temperature.")
-_TOP_K = flags.DEFINE_integer("top_k", 0, "Keep the k most likely tokens; 0 = all.")
-_TOP_P = flags.DEFINE_float("top_p", 1.0, "Keep the smallest set of tokens with this probability.")
-_MIN_P = flags.DEFINE_float(
-  "min_p", 0.0, "Keep tokens of at least this share of the most likely one's probability."
-)
-_PROMPT_TOKENS = flags.DEFINE_integer("prompt_tokens", 128, "Longest prompt, in tokens.")
-_COMPLETION = flags.DEFINE_integer("completion_tokens", 96, "Longest completion, in tokens.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the draws.")
-_STREAM = flags.DEFINE_bool("stream", False, "Print the first completion as it is written.")
-
 _CHUNK = 8  # tokens between two prints of a stream
+
+
+def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
+  """The flags of this command."""
+  on: Any = {"flag_values": values}
+  flags.DEFINE_string(
+    "model", "embedded", "'embedded', or a folder with config.json, model.safetensors.", **on
+  )
+  flags.DEFINE_multi_string(
+    "prompt", None, "Prompt; may be repeated. Else the lines of standard input.", **on
+  )
+  flags.DEFINE_integer("n", 1, "Completions of each prompt.", **on)
+  flags.DEFINE_float("temperature", 1.0, "Sampling temperature.", **on)
+  flags.DEFINE_integer("top_k", 0, "Keep the k most likely tokens; 0 = all.", **on)
+  flags.DEFINE_float("top_p", 1.0, "Keep the smallest set of tokens with this probability.", **on)
+  flags.DEFINE_float("min_p", 0.0, "Keep tokens of at least this share of the best one's probability.", **on)
+  flags.DEFINE_integer("prompt_tokens", 128, "Longest prompt, in tokens.", **on)
+  flags.DEFINE_integer("completion_tokens", 96, "Longest completion, in tokens.", **on)
+  flags.DEFINE_integer("seed", 0, "Seed of the draws.", **on)
+  flags.DEFINE_bool("stream", False, "Print one completion as it is written.", **on)
 
 
 def encode(bed: Testbed, prompts: list[str], n: int) -> Prompts:
@@ -81,33 +85,28 @@ def stream(bed: Testbed, prompt: str, key: jax.Array) -> Iterator[str]:
     forced[0, 0, :length] = np.asarray(rollouts.completion[0, 0, :length])
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str], values: flags.FlagValues = flags.FLAGS) -> None:
   if len(argv) > 1:
     raise app.UsageError(f"unknown arguments: {' '.join(argv[1:])}; give prompts with --prompt")
   runtime.quiet_logs()
   runtime.enable_compilation_cache()
-  sampling = Sampling(
-    temperature=_TEMPERATURE.value,
-    top_k=_TOP_K.value,
-    top_p=_TOP_P.value,
-    min_p=_MIN_P.value,
-    prompt_tokens=_PROMPT_TOKENS.value,
-    completion_tokens=_COMPLETION.value,
-  )
-  bed = build(Settings(task={"name": "arithmetic"}, model=_MODEL.value, seed=_SEED.value, sampling=sampling))
-  prompts = _PROMPTS.value or [line.rstrip("\n") for line in sys.stdin if line.strip()]
-  key = jax.random.key(_SEED.value)
-  if _STREAM.value:
+  given: dict[str, Any] = {f.name: values[f.name].value for f in dataclasses.fields(Sampling)}
+  sampling = Sampling(**given)
+  bed = build(Settings(task={"name": "arithmetic"}, model=values.model, seed=values.seed, sampling=sampling))
+  prompts = values.prompt or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+  key = jax.random.key(values.seed)
+  if values.stream:
     for prompt in prompts:
       print(prompt, end="", flush=True)
       for piece in stream(bed, prompt, key):
         print(piece, end="", flush=True)
       print()
     return
-  for prompt, row in zip(prompts, complete(bed, prompts, _N.value, key), strict=True):
+  for prompt, row in zip(prompts, complete(bed, prompts, values.n, key), strict=True):
     for text in row:
       print(f"{prompt}{text}")
 
 
 if __name__ == "__main__":
+  define_flags()
   app.run(main)

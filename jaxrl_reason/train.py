@@ -166,10 +166,9 @@ def train(config: ConfigDict, make_method: MakeMethod, workdir: str | pathlib.Pa
         with timer("update"):
           params, opt_state, update_metrics = update(state.params, state.opt_state, rollouts, value)
           jax.block_until_ready(params)
-        state = State(params, opt_state, credit_state)
-
         row = runtime.finalise(metrics | update_metrics | reward_metrics(graded.reward))
         row["reward/std"] = row.pop("reward/variance", 0.0) ** 0.5
+        state = State(params, opt_state, credit_state if row["finite"] == 1 else state.credit_state)
         if row["finite"] < 1:
           raise NonFiniteError(save_batch(workdir, step, row, rollouts, value))
         stats = {"rewards": np.asarray(rollouts.rewards), "correct": np.asarray(rollouts["correct"])}
@@ -263,29 +262,36 @@ def describe(config: ConfigDict, make_method: MakeMethod) -> str:
   return "\n".join(lines)
 
 
-# New fields are taken from the command line (a task has knobs of its own); unread ones are refused.
-_CONFIG = config_flags.DEFINE_config_file(
-  "config", None, "The method's config file.", lock_config=False, accept_new_attributes=True
-)
-_WORKDIR = flags.DEFINE_string("workdir", None, "Where everything of this run is written.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the resolved method and stop.")
+def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
+  """The flags of this command. New config fields are taken (tasks have knobs of their own)."""
+  config_flags.DEFINE_config_file(
+    "config",
+    None,
+    "The method's config file.",
+    flag_values=values,
+    lock_config=False,
+    accept_new_attributes=True,
+  )
+  flags.DEFINE_string("workdir", None, "Where everything of this run is written.", flag_values=values)
+  flags.DEFINE_bool("dry_run", False, "Print the resolved method and stop.", flag_values=values)
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str], values: flags.FlagValues = flags.FLAGS) -> None:
   if len(argv) > 1:
     raise app.UsageError(f"unknown arguments: {' '.join(argv[1:])}")
   runtime.quiet_logs()
-  if _CONFIG.value is None:
+  if values.config is None:
     raise app.UsageError("--config is missing, for example --config configs/quickstart.py")
-  make_method = load_config_module(config_flags.get_config_filename(flags.FLAGS["config"])).method
-  if _DRY_RUN.value:
-    print(describe(_CONFIG.value, make_method))
+  make_method = load_config_module(config_flags.get_config_filename(values["config"])).method
+  if values.dry_run:
+    print(describe(values.config, make_method))
     return
-  if not _WORKDIR.value:
+  if not values.workdir:
     raise app.UsageError("--workdir is missing, for example --workdir runs/quickstart")
   runtime.enable_compilation_cache()
-  train(_CONFIG.value, make_method, _WORKDIR.value)
+  train(values.config, make_method, values.workdir)
 
 
 if __name__ == "__main__":
+  define_flags()
   app.run(main)

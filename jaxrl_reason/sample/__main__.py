@@ -2,7 +2,8 @@
 
 from absl import app
 
-from jaxrl_reason.generate import main
+from jaxrl_reason.generate import define_flags, main
 
 if __name__ == "__main__":
+  define_flags()
   app.run(main)

@@ -229,6 +229,7 @@ def test_new_parameters_and_prompts_compile_nothing():
   assert module._decode._cache_size() == before
 
 
+@pytest.mark.slow
 def test_the_loop_needs_no_jit():
   config = toys.BASE.replace(layers=1)
   call = functools.partial(decode, config, toys.toy(config), toys.prompts(lengths=(2,), group=2), KEY)
