@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from ml_collections import ConfigDict
 
 from jaxrl_reason import models, policy, runtime, tasks, text
 from jaxrl_reason.sample import rules as decoding
@@ -145,6 +146,21 @@ def load_config_module(path: str) -> ModuleType:
       f"--config={path}: defines no method(config); allowed: get_config() and method(config)"
     )
   return module
+
+
+def without_stale_knobs(config: ConfigDict, default: ConfigDict) -> ConfigDict:
+  """A task that the command line chose (name or path) does not inherit the knobs of the file's own task."""
+  task, old = config.task, default.task
+  if all(task.get(key) == old.get(key) for key in ("name", "path")):
+    return config
+  own = {
+    key: value
+    for key, value in task.items()
+    if value != old.get(key) or (key == "name" and not task.get("path"))
+  }
+  with config.unlocked():
+    config.task = ConfigDict(own)
+  return config
 
 
 def parameter_count(params: Params) -> int:

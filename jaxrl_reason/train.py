@@ -23,7 +23,14 @@ from jaxrl_reason.evaluator import Evaluation, make_evaluator
 from jaxrl_reason.method import Method
 from jaxrl_reason.reporting import finish, rollout_rows, write_samples
 from jaxrl_reason.settings import Reads, settings_from
-from jaxrl_reason.testbed import Testbed, build, load_config_module, memory_estimate, parameter_count
+from jaxrl_reason.testbed import (
+  Testbed,
+  build,
+  load_config_module,
+  memory_estimate,
+  parameter_count,
+  without_stale_knobs,
+)
 from jaxrl_reason.types import Mean, Metrics, Params, Rollouts
 from jaxrl_reason.update import make_update, partition
 
@@ -282,14 +289,15 @@ def main(argv: list[str], values: flags.FlagValues = flags.FLAGS) -> None:
   runtime.quiet_logs()
   if values.config is None:
     raise app.UsageError("--config is missing, for example --config configs/quickstart.py")
-  make_method = load_config_module(config_flags.get_config_filename(values["config"])).method
+  module = load_config_module(config_flags.get_config_filename(values["config"]))
+  config, make_method = without_stale_knobs(values.config, module.get_config()), module.method
   if values.dry_run:
-    print(describe(values.config, make_method))
+    print(describe(config, make_method))
     return
   if not values.workdir:
     raise app.UsageError("--workdir is missing, for example --workdir runs/quickstart")
   runtime.enable_compilation_cache()
-  train(values.config, make_method, values.workdir)
+  train(config, make_method, values.workdir)
 
 
 if __name__ == "__main__":

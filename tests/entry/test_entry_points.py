@@ -129,6 +129,19 @@ def test_train_takes_overrides_new_task_knobs_and_prints_the_dry_run(capsys):
   assert "terms=3" in out
 
 
+def test_a_task_of_the_command_line_does_not_inherit_the_knobs_of_the_file(tmp_path, capsys):
+  config = str(readme.ROOT / "configs" / "grpo.py")
+  loop.main(["train"], command(loop, "--config", config, "--config.task.name=countdown", "--dry_run"))
+  assert "Countdown(" in capsys.readouterr().out
+  path = tmp_path / "mine.jsonl"
+  path.write_text("".join(f'{{"q": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(60)))
+  given = (f"--config.task.path={path}", "--config.task.question=q")
+  loop.main(["train"], command(loop, "--config", config, *given, "--dry_run"))
+  assert "JsonLines(name='jsonl', question='q'" in capsys.readouterr().out
+  with pytest.raises(ValueError, match=r"holds no problem|field 'question'|question"):
+    loop.main(["train"], command(loop, "--config", config, given[0], "--dry_run"))
+
+
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [

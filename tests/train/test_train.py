@@ -249,7 +249,7 @@ def start(workdir, steps):
   return subprocess.Popen(
     [sys.executable, "-c", code, str(workdir)],
     env=environment,
-    stderr=subprocess.PIPE,
+    stderr=subprocess.DEVNULL,
     stdout=subprocess.DEVNULL,
   )
 
