@@ -137,7 +137,7 @@ def test_a_task_of_the_command_line_does_not_inherit_the_knobs_of_the_file(tmp_p
   path.write_text("".join(f'{{"q": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(60)))
   given = (f"--config.task.path={path}", "--config.task.question=q")
   loop.main(["train"], command(loop, "--config", config, *given, "--dry_run"))
-  assert "JsonLines(name='jsonl', question='q'" in capsys.readouterr().out
+  assert "JsonLines(name='jsonl', content=('q',)" in capsys.readouterr().out
   with pytest.raises(ValueError, match=r"holds no problem|field 'question'|question"):
     loop.main(["train"], command(loop, "--config", config, given[0], "--dry_run"))
 

@@ -120,6 +120,7 @@ def test_case_30_draws_differ_between_steps_and_between_repeats_of_a_problem(tmp
   assert not np.array_equal(*leaves)
 
 
+@pytest.mark.slow
 def test_more_devices_do_not_change_the_run(whole, tmp_path):
   _, full = whole
   eight = loop.train(tiny.config(mesh__data=4, mesh__fsdp=2), tiny.method, tmp_path)
